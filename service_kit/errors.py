@@ -68,7 +68,7 @@ TABLE: Final[Mapping[str, Rule]] = MappingProxyType(
         "memory_record_not_found": Rule(404, _REQUEST, "NOT_FOUND"),
         "memories_not_attached": Rule(404, _REQUEST, "NOT_FOUND"),
         "memory_invalid": Rule(422, _REQUEST, "INVALID_ARGUMENT"),
-        "memory_unsupported": Rule(422, _REQUEST, "UNIMPLEMENTED"),
+        "memory_unsupported": Rule(422, _REQUEST, "FAILED_PRECONDITION"),
         "memory_busy": Rule(409, _REQUEST, "ABORTED", retryable=True),
         "memory_unavailable": Rule(503, _SERVER, "UNAVAILABLE", retryable=True),
         # our own

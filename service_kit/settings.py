@@ -79,7 +79,11 @@ class Settings(BaseSettings):
     )
 
     db_pool_min: int = Field(default=1, ge=0, description="Connections each pool keeps open.")
-    db_pool_max: int = Field(default=10, ge=1, description="Connections a pool may open.")
+    db_pool_max: int = Field(
+        default=8,
+        ge=1,
+        description="Connections each pool may open; a process has one for writing, one for reading.",
+    )
     db_pool_wait_s: float = Field(default=5.0, gt=0, description="Longest wait for a connection.")
     db_statement_timeout_s: float = Field(
         default=15.0, gt=0, description="Longest time one statement may take."
