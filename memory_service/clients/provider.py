@@ -1,0 +1,203 @@
+"""The connected providers, asked over the provider contract (protos/provider/v1)."""
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from datetime import datetime
+from typing import cast
+
+import grpc
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from memory_service.domain.model import (
+    Address,
+    Capabilities,
+    Erased,
+    Found,
+    Hit,
+    Idempotency,
+    Job,
+    Observed,
+    Page,
+    Question,
+    Record,
+    RecordPage,
+    Reference,
+    Stamp,
+    Stated,
+)
+from protos.common.v1 import record_pb2
+from protos.common.v1.common_pb2 import Idempotency as WireIdempotency
+from protos.common.v1.common_pb2 import Page as WirePage
+from protos.provider.v1 import provider_pb2 as wire
+from protos.provider.v1.provider_pb2_grpc import ProviderStub
+from service_kit.errors import GroveError
+
+_OUT_OF_REACH = {"grovekeeper_unavailable", "grovekeeper_deadline", "server_error"}
+
+
+class GrpcProvider:
+    """The verbs of ``domain.ports.Provider``."""
+
+    def __init__(self, channel: grpc.aio.Channel) -> None:
+        self._stub = ProviderStub(channel)
+
+    async def describe(self) -> tuple[Capabilities, ...]:
+        async with _reachable():
+            answer = await self._stub.Describe(wire.DescribeRequest())
+        return tuple(
+            Capabilities(one.id, one.recall_max_depth, one.files, bool(one.erase_unreachable), one)
+            for one in answer.providers
+        )
+
+    async def observe(self, address: Address, episodes: Sequence[Stated], stamp: Stamp) -> Observed:
+        request = wire.ObserveRequest(
+            address=_address(address),
+            episodes=[cast(wire.Episode, one.payload) for one in episodes],
+            written_by=_writer(stamp),
+            idempotency=_idempotency(stamp.idempotency),
+        )
+        async with _reachable():
+            answer = await self._stub.Observe(request, timeout=30.0)
+        job = _job(answer.job) if answer.HasField("job") else None
+        return Observed(job, tuple(_record(one) for one in answer.records))
+
+    async def job(self, address: Address, job_id: str) -> Job:
+        async with _reachable():
+            request = wire.GetJobRequest(address=_address(address), job_id=job_id)
+            return _job(await self._stub.GetJob(request))
+
+    async def remember(self, address: Address, draft: Stated, stamp: Stamp) -> Record:
+        request = wire.RememberRequest(
+            address=_address(address),
+            draft=cast(record_pb2.Draft, draft.payload),
+            written_by=_writer(stamp),
+            idempotency=_idempotency(stamp.idempotency),
+        )
+        async with _reachable():
+            return _record(await self._stub.Remember(request))
+
+    async def get(self, address: Address, record_id: str, as_of: datetime | None) -> Record:
+        request = wire.GetRecordRequest(address=_address(address), record_id=record_id)
+        if as_of is not None:
+            request.as_of.CopyFrom(_timestamp(as_of))
+        async with _reachable():
+            return _record(await self._stub.GetRecord(request))
+
+    async def list(self, address: Address, selection: Stated, page: Page) -> RecordPage:
+        request = wire.ListRecordsRequest()
+        request.CopyFrom(cast(wire.ListRecordsRequest, selection.payload))
+        request.address.CopyFrom(_address(address))
+        request.page.CopyFrom(WirePage(limit=page.limit, cursor=page.cursor))
+        async with _reachable():
+            answer = await self._stub.ListRecords(request)
+        return RecordPage(tuple(_record(one) for one in answer.records), answer.next_cursor)
+
+    async def revise(
+        self, address: Address, record_id: str, changes: Stated, expected_version: int, stamp: Stamp
+    ) -> Record:
+        request = wire.ReviseRequest(
+            address=_address(address),
+            record_id=record_id,
+            changes=cast(record_pb2.Changes, changes.payload),
+            expected_version=expected_version,
+            written_by=_writer(stamp),
+            idempotency=_idempotency(stamp.idempotency),
+        )
+        async with _reachable():
+            return _record(await self._stub.Revise(request))
+
+    async def forget(self, address: Address, record_id: str, expected_version: int, stamp: Stamp) -> Record:
+        request = wire.ForgetRequest(
+            address=_address(address),
+            record_id=record_id,
+            expected_version=expected_version,
+            written_by=_writer(stamp),
+            idempotency=_idempotency(stamp.idempotency),
+        )
+        async with _reachable():
+            return _record(await self._stub.Forget(request))
+
+    async def erase(self, address: Address, record_ids: Sequence[str]) -> Erased:
+        request = wire.EraseRequest(address=_address(address), record_ids=record_ids)
+        async with _reachable():
+            answer = await self._stub.Erase(request, timeout=60.0)
+        return Erased(tuple(answer.erased), tuple(answer.unreachable))
+
+    async def history(self, address: Address, record_id: str) -> tuple[Record, ...]:
+        request = wire.HistoryRequest(address=_address(address), record_id=record_id)
+        async with _reachable():
+            answer = await self._stub.History(request)
+        return tuple(_record(one) for one in answer.versions)
+
+    async def recall(self, provider: str, memory_ids: Sequence[str], question: Question) -> Found:
+        request = wire.RecallRequest(
+            provider=provider,
+            memory_ids=memory_ids,
+            recall=cast(record_pb2.RecallQuery, question.payload),
+        )
+        async with _reachable():
+            answer = await self._stub.Recall(request)
+        hits = tuple(Hit(_record(one.record), one.score, tuple(one.why)) for one in answer.hits)
+        return Found(hits, tuple(answer.degraded), abstain=answer.abstain)
+
+    async def count(self, provider: str, memory_ids: Sequence[str]) -> dict[str, int]:
+        request = wire.CountRequest(provider=provider, memory_ids=memory_ids)
+        async with _reachable():
+            answer = await self._stub.Count(request)
+        return dict(answer.counts)
+
+    async def exist(self, provider: str, records: Sequence[tuple[str, str]]) -> frozenset[tuple[str, str]]:
+        request = wire.ExistRequest(
+            provider=provider,
+            records=[wire.RecordAddress(memory_id=one, record_id=other) for one, other in records],
+        )
+        async with _reachable():
+            answer = await self._stub.Exist(request)
+        return frozenset((one.memory_id, one.record_id) for one in answer.records)
+
+    async def prime(self, address: Address) -> tuple[Record, ...]:
+        async with _reachable():
+            answer = await self._stub.Prime(wire.PrimeRequest(address=_address(address)))
+        return tuple(_record(one) for one in answer.records)
+
+    async def purge(self, address: Address) -> None:
+        async with _reachable():
+            await self._stub.Purge(wire.PurgeRequest(address=_address(address)), timeout=120.0)
+
+
+@asynccontextmanager
+async def _reachable() -> AsyncGenerator[None]:
+    """A provider that does not answer is ``memory_unavailable`` (Memories, section 12)."""
+    try:
+        yield
+    except GroveError as error:
+        if error.code not in _OUT_OF_REACH:
+            raise
+        raise GroveError("memory_unavailable", "The memory's provider did not answer; try again.") from error
+
+
+def _address(address: Address) -> wire.Address:
+    return wire.Address(provider=address.provider, memory_id=address.memory_id)
+
+
+def _writer(stamp: Stamp) -> record_pb2.Writer:
+    return record_pb2.Writer(kind=stamp.writer.kind, id=stamp.writer.id)
+
+
+def _idempotency(idempotency: Idempotency) -> WireIdempotency:
+    return WireIdempotency(key=idempotency.key, request_sha256=idempotency.request_sha256)
+
+
+def _timestamp(moment: datetime) -> Timestamp:
+    made = Timestamp()
+    made.FromDatetime(moment)
+    return made
+
+
+def _record(record: record_pb2.Record) -> Record:
+    references = tuple(Reference(one.rel, one.memory_id, one.record_id) for one in record.references)
+    return Record(record.id, record.memory_id, references, record)
+
+
+def _job(job: record_pb2.Job) -> Job:
+    return Job(job, tuple(_record(one) for one in job.records))

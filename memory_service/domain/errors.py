@@ -1,0 +1,50 @@
+"""The refusals of this service, each in one place (Memories, section 12)."""
+
+from service_kit.errors import GroveError
+
+
+def memory_not_found() -> GroveError:
+    """No such memory, or one the caller may not see: one answer for both."""
+    return GroveError("memory_not_found", "There is no such memory.")
+
+
+def record_not_found() -> GroveError:
+    """No such record in this memory."""
+    return GroveError("memory_record_not_found", "There is no such record in this memory.")
+
+
+def job_not_found() -> GroveError:
+    """No such job in this memory."""
+    return GroveError("grovekeeper_not_found", "There is no such job in this memory.")
+
+
+def unknown_provider(name: str) -> GroveError:
+    """A provider that is not connected."""
+    return GroveError("memory_unsupported", f"No provider named {name!r} is connected.", param="provider")
+
+
+def provider_is_fixed() -> GroveError:
+    """A memory stays with the provider it was created with (section 2 allows the refusal)."""
+    return GroveError("memory_unsupported", "A memory's provider cannot be changed.", param="provider")
+
+
+def unsupported(what: str) -> GroveError:
+    """The memory's provider does not do this at all."""
+    return GroveError("memory_unsupported", f"The provider of this memory does not support {what}.")
+
+
+def asks_nothing() -> GroveError:
+    """A recall needs a signal (section 6.2)."""
+    return GroveError("memory_invalid", "A recall needs at least one of query, text and filters.")
+
+
+def idempotency_mismatch() -> GroveError:
+    """A key that was used for another request."""
+    return GroveError(
+        "grovekeeper_idempotency_mismatch", "This Idempotency-Key was used for a different request."
+    )
+
+
+def invalid(message: str, param: str) -> GroveError:
+    """A request field that is not acceptable."""
+    return GroveError("invalid_input", message, param=param)

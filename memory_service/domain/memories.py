@@ -1,0 +1,179 @@
+"""Creating, reading, changing and deleting memories (Memories, sections 2 and 3)."""
+
+import hashlib
+from collections.abc import Sequence
+from typing import Final
+
+from memory_service.domain import errors
+from memory_service.domain.describe import Describer
+from memory_service.domain.model import (
+    Capabilities,
+    Changed,
+    Description,
+    Idempotency,
+    Memory,
+    MemoryPage,
+    Page,
+    Privilege,
+)
+from memory_service.domain.ports import AccessTree, Descriptions, Provider
+from service_kit.clock import Clock
+from service_kit.identity import current_passport
+from service_kit.ids import new_id
+
+MAX_NAME: Final = 200
+"""Longest name, in characters."""
+MAX_DESCRIPTION: Final = 4_000
+"""Longest description, in characters."""
+
+_CREATE: Final = "create_memory"
+
+
+class Memories:
+    """The use cases of a memory as an object in the tree."""
+
+    def __init__(
+        self,
+        access: AccessTree,
+        descriptions: Descriptions,
+        provider: Provider,
+        clock: Clock,
+        default_provider: str,
+    ) -> None:
+        self._access = access
+        self._descriptions = descriptions
+        self._provider = provider
+        self._clock = clock
+        self._default_provider = default_provider
+        self._describer = Describer(access, descriptions, provider)
+
+    async def create(
+        self, stated: Description, parent_id: str, *, restricted: bool, idempotency: Idempotency
+    ) -> Memory:
+        """Creates a memory below ``parent_id`` ("": a root); ``stated`` carries name, description and provider.
+
+        Authz records the node first and the description follows, so a crash between the two leaves a node
+        nobody is shown, which the reconciler discards. With a key the id is derived from it, so a repeat
+        after such a crash finishes the same memory.
+        """
+        _check_name(stated.name)
+        _check_description(stated.description)
+        principal = current_passport().principal
+        done = await self._created_before(principal, idempotency)
+        if done is not None:
+            return await self._describer.one(done, None)
+        provider = await self._provider_for(stated.provider, parent_id)
+        memory_id = _derived_id(principal, idempotency.key) if idempotency.key else new_id("hmem")
+        node = await self._access.create(memory_id, parent_id, restricted=restricted)
+        now = self._clock.now()
+        description = Description(memory_id, stated.name, stated.description, provider, now, now)
+        async with self._descriptions.begin() as tx:
+            await tx.add(description)
+            if idempotency.key:
+                await tx.remember(principal, _CREATE, idempotency, memory_id)
+        return Memory(node, description, 0)
+
+    async def get(self, memory_id: str) -> Memory:
+        """A memory on which the caller holds any privilege."""
+        return await self._describer.one(memory_id, None)
+
+    async def children(self, parent_id: str, page: Page) -> MemoryPage:
+        """The direct children the caller may see."""
+        nodes = await self._access.children(parent_id, page, None)
+        return MemoryPage(await self._describer.many(nodes.nodes), nodes.next_cursor)
+
+    async def entry_points(self, page: Page) -> MemoryPage:
+        """Where the caller enters the tree."""
+        nodes = await self._access.entry_points(page)
+        return MemoryPage(await self._describer.many(nodes.nodes), nodes.next_cursor)
+
+    async def descendants(self, ancestor_id: str, page: Page) -> MemoryPage:
+        """Everything below an ancestor that the caller may see, nearest first."""
+        nodes = await self._access.descendants(ancestor_id, None, 0, page)
+        return MemoryPage(await self._describer.many(nodes.nodes), nodes.next_cursor)
+
+    async def update(self, memory_id: str, changed: Changed) -> Memory:
+        """Renames, describes, restricts or moves. Writing the words needs ``write``, the rest is authz's to say."""
+        if changed.name is not None:
+            _check_name(changed.name)
+        if changed.description is not None:
+            _check_description(changed.description)
+        if changed.provider is not None:
+            current = await self._describer.one(memory_id, None)
+            if changed.provider != current.description.provider:
+                raise errors.provider_is_fixed()
+        words = changed.name is not None or changed.description is not None
+        node = await self._access.update(
+            memory_id,
+            parent_id=changed.parent_id,
+            restricted=changed.restricted,
+            other=Privilege.WRITE if words else None,
+        )
+        async with self._descriptions.begin() as tx:
+            description = await tx.change(memory_id, changed.name, changed.description, self._clock.now())
+        return await self._describer.of_node(node, description)
+
+    async def delete(self, memory_id: str) -> Memory:
+        """Deletes a memory, its records and its descendants; answers it as it was.
+
+        From authz's answer on nobody sees any of it. The records go in a job that this transaction
+        enqueues; a crash before it is mended by the reconciler.
+        """
+        memory = await self._describer.one(memory_id, Privilege.DELETE)
+        removed = await self._access.delete(memory_id)
+        await forget_memories(self._descriptions, removed)
+        return memory
+
+    async def providers(self) -> tuple[Capabilities, ...]:
+        """The capability documents of the connected providers."""
+        return await self._provider.describe()
+
+    async def _created_before(self, principal: str, idempotency: Idempotency) -> str | None:
+        """The memory an earlier request with this key created."""
+        if not idempotency.key:
+            return None
+        async with self._descriptions.begin() as tx:
+            earlier = await tx.remembered(principal, _CREATE, idempotency.key)
+        if earlier is None:
+            return None
+        memory_id, request_sha256 = earlier
+        if request_sha256 != idempotency.request_sha256:
+            raise errors.idempotency_mismatch()
+        return memory_id
+
+    async def _provider_for(self, named: str, parent_id: str) -> str:
+        """The provider named, else the parent's, else the default."""
+        if named:
+            if named not in {one.id for one in await self._provider.describe()}:
+                raise errors.unknown_provider(named)
+            return named
+        if not parent_id:
+            return self._default_provider
+        parent = await self._describer.one(parent_id, None)
+        return parent.description.provider
+
+
+async def forget_memories(descriptions: Descriptions, memory_ids: Sequence[str]) -> None:
+    """Removes descriptions and enqueues the purge of their records, in one transaction."""
+    async with descriptions.begin() as tx:
+        for purge in await tx.remove(memory_ids):
+            await tx.enqueue_purge(purge)
+
+
+def _derived_id(principal: str, key: str) -> str:
+    """The id a keyed create always gets. Knowing it opens nothing: access never depends on an id."""
+    return "hmem_" + hashlib.sha256(f"{principal}\n{key}".encode()).hexdigest()[:32]
+
+
+def _check_name(name: str) -> None:
+    if not name.strip():
+        raise errors.invalid("A memory needs a name.", "name")
+    if len(name) > MAX_NAME:
+        raise errors.invalid(f"A memory's name has at most {MAX_NAME} characters.", "name")
+
+
+def _check_description(description: str) -> None:
+    if len(description) > MAX_DESCRIPTION:
+        raise errors.invalid(
+            f"A memory's description has at most {MAX_DESCRIPTION} characters.", "description"
+        )

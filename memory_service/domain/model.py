@@ -1,0 +1,259 @@
+"""The things the memory service speaks of."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+
+class Privilege(StrEnum):
+    """What a grant permits (Memories, section 3.1)."""
+
+    READ = "read"
+    WRITE = "write"
+    CREATE = "create"
+    DELETE = "delete"
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A place in the tree as the caller sees it; what it may not see is absent."""
+
+    id: str
+    parent_id: str
+    ancestors: tuple[str, ...]
+    restricted: bool
+    privileges: tuple[Privilege, ...]
+    children_count: int
+
+    def permits(self, privilege: Privilege) -> bool:
+        """Whether the caller holds this privilege here."""
+        return privilege in self.privileges
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """What this service keeps of a memory."""
+
+    id: str
+    name: str
+    description: str
+    provider: str
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """A memory as one caller sees it (section 2)."""
+
+    node: Node
+    description: Description
+    records_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Somewhere a caller can walk to (section 6.1)."""
+
+    id: str
+    name: str
+    description: str
+    records_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Which page is asked for: at most ``limit`` items (0: the default) after ``cursor`` ("" : from the start)."""
+
+    limit: int = 0
+    cursor: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NodePage:
+    """One page of nodes; ``next_cursor`` is empty on the last one."""
+
+    nodes: tuple[Node, ...]
+    next_cursor: str
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryPage:
+    """One page of memories; ``next_cursor`` is empty on the last one."""
+
+    memories: tuple[Memory, ...]
+    next_cursor: str
+
+
+@dataclass(frozen=True, slots=True)
+class Idempotency:
+    """A caller's key, unique per principal and operation, and the hash of its request."""
+
+    key: str = ""
+    request_sha256: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """One memory as its provider keeps it."""
+
+    provider: str
+    memory_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """Who writes; stamped from the passport (section 13)."""
+
+    kind: str
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """What the server adds to every write: who, and under which key."""
+
+    writer: Writer
+    idempotency: Idempotency
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A pointer to a record anywhere (section 4.2). ``available`` is None until it is resolved."""
+
+    rel: str
+    memory_id: str
+    record_id: str
+    available: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One version of a record. ``payload`` is the provider's own answer, carried and never looked into."""
+
+    id: str
+    memory_id: str
+    references: tuple[Reference, ...]
+    payload: object
+
+
+@dataclass(frozen=True, slots=True)
+class Stated:
+    """What a writer states (a draft, a revision, episodes), carried to the provider and never looked into.
+
+    ``names_files`` says whether any of its content is a file.
+    """
+
+    payload: object
+    names_files: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RecordPage:
+    """One page of records; ``next_cursor`` is empty on the last one."""
+
+    records: tuple[Record, ...]
+    next_cursor: str
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Background work an observe began. ``payload`` is the provider's own answer without its records."""
+
+    payload: object
+    records: tuple[Record, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What an observe answered: records, or a job that will have some."""
+
+    job: Job | None
+    records: tuple[Record, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Erased:
+    """What an erase removed and what it could not reach (section 5.2)."""
+
+    erased: tuple[str, ...]
+    unreachable: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One record a recall found; ``score`` is 0 to 1, ``why`` the signals that produced it."""
+
+    record: Record
+    score: float
+    why: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A provider's answer to a recall."""
+
+    hits: tuple[Hit, ...]
+    degraded: tuple[str, ...]
+    abstain: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a recall asks. ``payload`` is for the provider; ``limit`` is how many results are wanted."""
+
+    payload: object
+    limit: int
+    asks_something: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """A recall's answer, with where the caller can go from here (section 6.3)."""
+
+    hits: tuple[Hit, ...]
+    memories: Mapping[str, Place]
+    parent: Place | None
+    children: tuple[Place, ...]
+    degraded: tuple[str, ...]
+    abstain: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What of a provider's capability document the rules here depend on."""
+
+    id: str
+    max_depth: int
+    files: bool
+    erase: bool
+    payload: object
+
+
+@dataclass(frozen=True, slots=True)
+class Primed:
+    """What a session start places for one memory (section 9.1)."""
+
+    memory: Memory
+    children: tuple[Place, ...]
+    records: tuple[Record, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """What an update changes; None leaves a field as it is."""
+
+    name: str | None = None
+    description: str | None = None
+    restricted: bool | None = None
+    parent_id: str | None = None
+    provider: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Purge:
+    """Memories whose records are to be removed, all of one provider."""
+
+    provider: str
+    memory_ids: tuple[str, ...] = field(default=())

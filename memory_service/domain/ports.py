@@ -1,0 +1,206 @@
+"""What the use cases need from outside. Each docstring is the contract, errors included."""
+
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from datetime import datetime
+from typing import Protocol
+
+from memory_service.domain.model import (
+    Address,
+    Capabilities,
+    Description,
+    Erased,
+    Found,
+    Idempotency,
+    Job,
+    Node,
+    NodePage,
+    Observed,
+    Page,
+    Privilege,
+    Purge,
+    Question,
+    Record,
+    RecordPage,
+    Stamp,
+    Stated,
+)
+
+
+class AccessTree(Protocol):
+    """The tree and its decisions, taken for the caller of the current passport (authz_service).
+
+    ``memory_not_found`` for a node the caller holds nothing on or that does not exist,
+    ``memory_forbidden`` where it holds something else than what is required.
+    """
+
+    async def check(self, memory_id: str, required: Privilege | None) -> Node:
+        """The node, if the caller holds ``required`` (None: anything) on it."""
+        ...
+
+    async def check_many(self, memory_ids: Sequence[str], required: Privilege) -> frozenset[str]:
+        """Those of at most 1,000 nodes on which the caller holds ``required``."""
+        ...
+
+    async def children(self, memory_id: str, page: Page, required: Privilege | None) -> NodePage:
+        """Direct children the caller holds ``required`` (None: anything) on."""
+        ...
+
+    async def entry_points(self, page: Page) -> NodePage:
+        """Where the caller enters the tree."""
+        ...
+
+    async def descendants(
+        self, memory_id: str, required: Privilege | None, max_depth: int, page: Page
+    ) -> NodePage:
+        """Descendants the caller holds ``required`` on, nearest first; ``max_depth`` 0 means every level."""
+        ...
+
+    async def create(self, memory_id: str, parent_id: str, *, restricted: bool) -> Node:
+        """Adds a node (a root when ``parent_id`` is empty); the same id by the same creator answers it again."""
+        ...
+
+    async def update(
+        self, memory_id: str, *, parent_id: str | None, restricted: bool | None, other: Privilege | None
+    ) -> Node:
+        """Moves or restricts, and demands ``other`` for what changes outside the tree."""
+        ...
+
+    async def delete(self, memory_id: str) -> tuple[str, ...]:
+        """Removes the node and everything below it; answers the ids removed."""
+        ...
+
+    async def existing(self, memory_ids: Sequence[str]) -> frozenset[str]:
+        """Those that exist. For reconciliation, under a service passport."""
+        ...
+
+    async def older_than(self, moment: datetime, page: Page) -> tuple[tuple[str, ...], str]:
+        """Ids of nodes created before ``moment`` and the next cursor. For reconciliation."""
+        ...
+
+    async def discard(self, memory_ids: Sequence[str]) -> None:
+        """Removes half-created nodes. For reconciliation."""
+        ...
+
+
+class Transaction(Protocol):
+    """Verbs of one transaction on what this service keeps."""
+
+    async def remembered(self, principal: str, operation: str, key: str) -> tuple[str, bytes] | None:
+        """The memory id and request hash stored under an idempotency key, if any."""
+        ...
+
+    async def add(self, description: Description) -> bool:
+        """Stores a new memory's description; False when the id is already there."""
+        ...
+
+    async def remember(
+        self, principal: str, operation: str, idempotency: Idempotency, memory_id: str
+    ) -> None:
+        """Stores the answer of a key. A key that is there already is left as it is."""
+        ...
+
+    async def change(
+        self, memory_id: str, name: str | None, description: str | None, now: datetime
+    ) -> Description | None:
+        """Changes what is not None; None when the memory is not there."""
+        ...
+
+    async def remove(self, memory_ids: Sequence[str]) -> tuple[Purge, ...]:
+        """Removes descriptions; answers what is left to purge, by provider."""
+        ...
+
+    async def enqueue_purge(self, purge: Purge) -> None:
+        """Enqueues the purge of records, in this transaction."""
+        ...
+
+
+class Descriptions(Protocol):
+    """What this service keeps: names, descriptions, providers."""
+
+    def begin(self) -> AbstractAsyncContextManager[Transaction]:
+        """A transaction, committed when the block ends without an error."""
+        ...
+
+    async def get(self, memory_ids: Sequence[str]) -> dict[str, Description]:
+        """Those that are there, by id."""
+        ...
+
+    async def ids_after(self, after: str, limit: int, before: datetime) -> tuple[str, ...]:
+        """Ids in order, after one, of memories created before a moment. For reconciliation."""
+        ...
+
+    async def drop_old_keys(self, before: datetime) -> None:
+        """Removes idempotency keys stored before a moment."""
+        ...
+
+
+class Provider(Protocol):
+    """The connected providers (protos/provider/v1). ``memory_unavailable`` when one does not answer."""
+
+    async def describe(self) -> tuple[Capabilities, ...]:
+        """Every connected provider's capability document."""
+        ...
+
+    async def observe(self, address: Address, episodes: Sequence[Stated], stamp: Stamp) -> Observed:
+        """Appends episodes."""
+        ...
+
+    async def job(self, address: Address, job_id: str) -> Job:
+        """A job of this memory. ``grovekeeper_not_found`` otherwise."""
+        ...
+
+    async def remember(self, address: Address, draft: Stated, stamp: Stamp) -> Record:
+        """Writes one record as stated."""
+        ...
+
+    async def get(self, address: Address, record_id: str, as_of: datetime | None) -> Record:
+        """The latest version, or the one held at ``as_of``. ``memory_record_not_found``."""
+        ...
+
+    async def list(self, address: Address, selection: Stated, page: Page) -> RecordPage:
+        """Records, newest first. ``selection`` carries types, filter, include and as_of."""
+        ...
+
+    async def revise(
+        self,
+        address: Address,
+        record_id: str,
+        changes: Stated,
+        expected_version: int,
+        stamp: Stamp,
+    ) -> Record:
+        """Appends a version. ``memory_record_not_found``, ``grovekeeper_conflict``, ``memory_unsupported``."""
+        ...
+
+    async def forget(self, address: Address, record_id: str, expected_version: int, stamp: Stamp) -> Record:
+        """Closes a record. Errors as for revise."""
+        ...
+
+    async def erase(self, address: Address, record_ids: Sequence[str]) -> Erased:
+        """Removes content for good. ``memory_record_not_found`` for any id that is not of this memory."""
+        ...
+
+    async def history(self, address: Address, record_id: str) -> tuple[Record, ...]:
+        """Every version, oldest first."""
+        ...
+
+    async def recall(self, provider: str, memory_ids: Sequence[str], question: Question) -> Found:
+        """Searches exactly these memories, every one of which the caller may read."""
+        ...
+
+    async def count(self, provider: str, memory_ids: Sequence[str]) -> dict[str, int]:
+        """Active records by memory; one with none may be left out."""
+        ...
+
+    async def exist(self, provider: str, records: Sequence[tuple[str, str]]) -> frozenset[tuple[str, str]]:
+        """Which (memory id, record id) pairs can be read."""
+        ...
+
+    async def prime(self, address: Address) -> tuple[Record, ...]:
+        """What is always relevant in a memory."""
+        ...
+
+    async def purge(self, address: Address) -> None:
+        """Removes everything a memory held. Safe to repeat."""
+        ...

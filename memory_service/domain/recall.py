@@ -1,0 +1,122 @@
+"""Recall on one memory, or on it and what the caller may read below (Memories, section 6)."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from memory_service.domain import errors
+from memory_service.domain.describe import Describer
+from memory_service.domain.model import (
+    Found,
+    Hit,
+    Node,
+    Page,
+    Place,
+    Privilege,
+    Question,
+    Recalled,
+)
+from memory_service.domain.ports import AccessTree, Descriptions, Provider
+from memory_service.domain.references import References
+
+MAX_MEMORIES: Final = 10_000
+"""Most memories one recall covers; more is said in ``degraded``."""
+MAX_CHILDREN: Final = 100
+"""Most children one answer names; more is said in ``degraded``."""
+
+_PAGE: Final = 200
+EVERYTHING: Final = -1
+"""The depth that means every level below."""
+
+
+class Recall:
+    """The use case of section 6."""
+
+    def __init__(self, access: AccessTree, descriptions: Descriptions, provider: Provider) -> None:
+        self._access = access
+        self._descriptions = descriptions
+        self._provider = provider
+        self._describer = Describer(access, descriptions, provider)
+        self._references = References(access, descriptions, provider)
+
+    async def recall(self, memory_id: str, question: Question, depth: int | None) -> Recalled:
+        """Asks one memory, with ``depth`` levels below it too (None or 0: none; -1: all of them).
+
+        Which memories the caller may read is settled first, and exactly those are searched, so nothing
+        it may not read takes part in any ranking or count.
+        """
+        node = await self._access.check(memory_id, Privilege.READ)
+        if not question.asks_something:
+            raise errors.asks_nothing()
+        searched, walk = await asyncio.gather(self._search(memory_id, question, depth or 0), self._walk(node))
+        found, degraded = searched
+        parent, children, more = walk
+        records = await self._references.resolve([hit.record for hit in found.hits])
+        hits = tuple(replace(hit, record=record) for hit, record in zip(found.hits, records, strict=True))
+        memories = await self._describer.named({hit.record.memory_id for hit in hits})
+        return Recalled(
+            hits, memories, parent, children, (*found.degraded, *degraded, *more), abstain=found.abstain
+        )
+
+    async def _search(self, memory_id: str, question: Question, depth: int) -> tuple[Found, list[str]]:
+        memory_ids, degraded = await self._reach(memory_id, depth)
+        by_provider: dict[str, list[str]] = defaultdict(list)
+        for description in (await self._descriptions.get(memory_ids)).values():
+            by_provider[description.provider].append(description.id)
+        if not by_provider:
+            raise errors.memory_not_found()
+        answers = await asyncio.gather(
+            *(self._provider.recall(provider, ids, question) for provider, ids in by_provider.items())
+        )
+        return _merge(answers, question.limit), degraded
+
+    async def _reach(self, memory_id: str, depth: int) -> tuple[list[str], list[str]]:
+        """The memories to search, nearest first, and what was capped on the way."""
+        reached, degraded = [memory_id], list[str]()
+        if depth == 0:
+            return reached, degraded
+        deepest = min(one.max_depth for one in await self._provider.describe())
+        if depth > deepest:
+            degraded.append(f"depth:capped_at_{deepest}")
+        levels = 0 if depth == EVERYTHING else min(depth, deepest)
+        cursor = ""
+        while len(reached) < MAX_MEMORIES:
+            page = await self._access.descendants(memory_id, Privilege.READ, levels, Page(_PAGE, cursor))
+            reached += [node.id for node in page.nodes]
+            cursor = page.next_cursor
+            if not cursor:
+                break
+        if cursor:
+            degraded.append(f"memories:capped_at_{MAX_MEMORIES}")
+        return reached[:MAX_MEMORIES], degraded
+
+    async def _walk(self, node: Node) -> tuple[Place | None, tuple[Place, ...], list[str]]:
+        """Where the caller can go from here: only what it may read."""
+        parent, page = await asyncio.gather(
+            self._parent(node), self._access.children(node.id, Page(MAX_CHILDREN), Privilege.READ)
+        )
+        more = [f"children:capped_at_{MAX_CHILDREN}"] if page.next_cursor else []
+        return parent, await self._describer.places(page.nodes), more
+
+    async def _parent(self, node: Node) -> Place | None:
+        if not node.parent_id:
+            return None
+        try:
+            parent = await self._access.check(node.parent_id, Privilege.READ)
+        except errors.GroveError as error:
+            if error.code in {"memory_not_found", "memory_forbidden"}:
+                return None
+            raise
+        places = await self._describer.places([parent])
+        return places[0] if places else None
+
+
+def _merge(answers: Sequence[Found], limit: int) -> Found:
+    """One ranking from several providers' answers; each scores 0 to 1 on its own scale."""
+    if len(answers) == 1:
+        return answers[0]
+    hits: list[Hit] = sorted((hit for one in answers for hit in one.hits), key=lambda hit: -hit.score)
+    degraded = tuple(dict.fromkeys(gap for one in answers for gap in one.degraded))
+    return Found(tuple(hits[:limit]), degraded, abstain=all(one.abstain for one in answers))

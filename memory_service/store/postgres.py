@@ -1,0 +1,124 @@
+"""Names, descriptions and providers of memories, in Postgres."""
+
+from collections import defaultdict
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import asdict
+from datetime import datetime
+from typing import Final
+
+from service_kit.jobs import Jobs
+
+from memory_service.domain.model import Description, Idempotency, Purge
+from service_kit.db.pool import Database
+from service_kit.db.tx import Row, Tx
+
+PURGE: Final = "purge"
+"""The name of the job that removes a deleted memory's records."""
+_PURGE_BATCH: Final = 500
+
+
+class PostgresTransaction:
+    """The verbs of ``domain.ports.Transaction``."""
+
+    def __init__(self, tx: Tx, jobs: Jobs) -> None:
+        self._tx = tx
+        self._jobs = jobs
+
+    async def remembered(self, principal: str, operation: str, key: str) -> tuple[str, bytes] | None:
+        row = await self._tx.fetch_one(
+            "select memory_id, request_sha256 from idempotency"
+            " where principal = %s and operation = %s and key = %s",
+            (principal, operation, key),
+        )
+        return None if row is None else (row["memory_id"], bytes(row["request_sha256"]))
+
+    async def add(self, description: Description) -> bool:
+        return bool(
+            await self._tx.execute(
+                "insert into memory (id, name, description, provider, created_at, updated_at)"
+                " values (%(id)s, %(name)s, %(description)s, %(provider)s, %(created_at)s, %(updated_at)s)"
+                " on conflict do nothing",
+                asdict(description),
+            )
+        )
+
+    async def remember(
+        self, principal: str, operation: str, idempotency: Idempotency, memory_id: str
+    ) -> None:
+        await self._tx.execute(
+            "insert into idempotency (principal, operation, key, request_sha256, memory_id)"
+            " values (%s, %s, %s, %s, %s) on conflict do nothing",
+            (principal, operation, idempotency.key, idempotency.request_sha256, memory_id),
+        )
+
+    async def change(
+        self, memory_id: str, name: str | None, description: str | None, now: datetime
+    ) -> Description | None:
+        row = await self._tx.fetch_one(
+            "update memory set name = coalesce(%s, name), description = coalesce(%s, description),"
+            " updated_at = greatest(%s, updated_at) where id = %s"
+            " returning id, name, description, provider, created_at, updated_at",
+            (name, description, now, memory_id),
+        )
+        return None if row is None else _description(row)
+
+    async def remove(self, memory_ids: Sequence[str]) -> tuple[Purge, ...]:
+        rows = await self._tx.fetch_all(
+            "delete from memory where id = any(%s) returning id, provider", (list(memory_ids),)
+        )
+        by_provider: dict[str, list[str]] = defaultdict(list)
+        for row in rows:
+            by_provider[row["provider"]].append(row["id"])
+        return tuple(
+            Purge(provider, tuple(ids[start : start + _PURGE_BATCH]))
+            for provider, ids in by_provider.items()
+            for start in range(0, len(ids), _PURGE_BATCH)
+        )
+
+    async def enqueue_purge(self, purge: Purge) -> None:
+        await self._jobs.defer(
+            self._tx, PURGE, {"provider": purge.provider, "memory_ids": list(purge.memory_ids)}
+        )
+
+
+class PostgresDescriptions:
+    """The verbs of ``domain.ports.Descriptions``."""
+
+    def __init__(self, database: Database, jobs: Jobs) -> None:
+        self._database = database
+        self._jobs = jobs
+
+    @asynccontextmanager
+    async def begin(self) -> AsyncGenerator[PostgresTransaction]:
+        async with self._database.begin() as tx:
+            yield PostgresTransaction(tx, self._jobs)
+
+    async def get(self, memory_ids: Sequence[str]) -> dict[str, Description]:
+        if not memory_ids:
+            return {}
+        async with self._database.read() as tx:
+            rows = await tx.fetch_all(
+                "select id, name, description, provider, created_at, updated_at from memory"
+                " where id = any(%s)",
+                (list(memory_ids),),
+            )
+        return {row["id"]: _description(row) for row in rows}
+
+    async def ids_after(self, after: str, limit: int, before: datetime) -> tuple[str, ...]:
+        async with self._database.read() as tx:
+            rows = await tx.fetch_all(
+                "select id from memory where id > %s and created_at < %s order by id limit %s",
+                (after, before, limit),
+            )
+        return tuple(row["id"] for row in rows)
+
+    async def drop_old_keys(self, before: datetime) -> None:
+        async with self._database.begin() as tx:
+            await tx.execute("delete from idempotency where created_at < %s", (before,))
+
+
+def _description(row: Row) -> Description:
+    return Description(
+        row["id"], row["name"], row["description"], row["provider"], row["created_at"], row["updated_at"]
+    )
