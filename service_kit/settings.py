@@ -5,13 +5,14 @@ in ``main``. Every variable is ``GROVE_`` and the field's name in capitals; the 
 their standard names. ``docs/settings.md`` is generated from these classes.
 """
 
+import sys
 from pathlib import Path
-from typing import Literal, Self
+from typing import Literal, Self, TypeVar
 
 from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-__all__ = ["EmbeddingSettings", "ModelSettings", "Settings", "SettingsError"]
+__all__ = ["EmbeddingSettings", "ModelSettings", "Settings", "SettingsError", "load"]
 
 
 class SettingsError(Exception):
@@ -90,6 +91,10 @@ class Settings(BaseSettings):
     )
     db_idle_in_transaction_s: float = Field(
         default=30.0, gt=0, description="Longest pause inside a transaction before Postgres ends it."
+    )
+
+    role_password: SecretStr | None = Field(
+        default=None, description="For `migrate` only: the password the service's login role gets."
     )
 
     jobs_concurrency: int = Field(default=4, ge=1, le=100, description="Jobs one process runs at a time.")
@@ -186,3 +191,15 @@ class EmbeddingSettings(Settings):
     embedding_model_dir: Path | None = Field(
         default=None, description="Files of the embedded sentence encoder."
     )
+
+
+_Any = TypeVar("_Any", bound=Settings)
+
+
+def load(kind: type[_Any]) -> _Any:
+    """``kind.load()`` for a ``__main__``: a fault is one line on stderr and exit code 2."""
+    try:
+        return kind.load()
+    except SettingsError as error:
+        sys.stderr.write(f"settings: {error}\n")
+        raise SystemExit(2) from None

@@ -1,0 +1,243 @@
+"""Calling another service: ``Stub(channel(...))``, then await its methods.
+
+The channel does what every call needs: the trace and the current passport go along, a deadline is
+always set, and a failure comes back as the :class:`~service_kit.errors.GroveError` the other side
+raised. It wraps the multi-callables instead of using gRPC's client interceptors, which cost a task a
+call and cannot see a stream end. A unary method therefore answers a coroutine; a streaming one a
+:class:`Stream`, best used under :func:`streaming`.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar, cast
+
+import grpc
+
+from service_kit import telemetry
+from service_kit.errors import GroveError
+from service_kit.identity import passport_or_none
+from service_kit.rpc.interceptors import telemetry as observed
+from service_kit.rpc.passport import ServicePassport
+from service_kit.rpc.status import PASSPORT_KEY, from_error
+from service_kit.settings import Settings
+
+__all__ = ["Channel", "ServicePassport", "Stream", "channel", "streaming"]
+
+Metadata = tuple[tuple[str, str], ...]
+_Item = TypeVar("_Item")
+
+_RECONNECT_MIN_MS: Final = 100
+_RECONNECT_MAX_MS: Final = 2_000
+_KEEPALIVE_MS: Final = 30_000
+
+
+def channel(target: str, settings: Settings, *, safe: Iterable[str] = ()) -> grpc.aio.Channel:
+    """A channel to the service at ``target`` (``host:port``, ``unix:path`` or a full gRPC target).
+
+    ``safe`` are the full names (``package.Service/Method``) of the methods that may be sent twice: they
+    are retried when the service is unavailable. Close it with ``await channel.close()`` or ``async with``.
+    """
+    limit = settings.rpc_max_message_bytes
+    options: list[tuple[str, str | int]] = [
+        ("grpc.service_config", _service_config(safe)),
+        ("grpc.max_send_message_length", limit),
+        ("grpc.max_receive_message_length", limit),
+        ("grpc.initial_reconnect_backoff_ms", _RECONNECT_MIN_MS),
+        ("grpc.min_reconnect_backoff_ms", _RECONNECT_MIN_MS * 10),
+        ("grpc.max_reconnect_backoff_ms", _RECONNECT_MAX_MS),
+        ("grpc.keepalive_time_ms", _KEEPALIVE_MS),
+        ("grpc.keepalive_timeout_ms", 10_000),
+        ("grpc.enable_http_proxy", 0),
+        ("grpc.lb_policy_name", "round_robin"),
+    ]
+    full = target if ":/" in target or target.startswith("unix:") else f"dns:///{target}"
+    return Channel(grpc.aio.insecure_channel(full, options), settings.rpc_timeout_s)
+
+
+def _service_config(safe: Iterable[str]) -> str:
+    config: dict[str, object] = {"loadBalancingConfig": [{"round_robin": {}}]}
+    names = [
+        dict(zip(("service", "method"), name.removeprefix("/").split("/"), strict=True)) for name in safe
+    ]
+    if names:
+        config["methodConfig"] = [
+            {
+                "name": names,
+                "retryPolicy": {
+                    "maxAttempts": 4,
+                    "initialBackoff": "0.05s",
+                    "maxBackoff": "1s",
+                    "backoffMultiplier": 3,
+                    "retryableStatusCodes": ["UNAVAILABLE"],
+                },
+            }
+        ]
+        config["retryThrottling"] = {"maxTokens": 20, "tokenRatio": 0.2}
+    return json.dumps(config)
+
+
+class Channel(grpc.aio.Channel):
+    """A channel whose calls carry identity, trace and deadline, and raise ``GroveError``."""
+
+    def __init__(self, inner: grpc.aio.Channel, timeout_s: float) -> None:
+        self._inner: grpc.aio.Channel = inner
+        self._timeout_s: float = timeout_s
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self, grace: float | None = None) -> None:
+        await self._inner.close(grace)
+
+    def get_state(self, try_to_connect: bool = False) -> grpc.ChannelConnectivity:
+        return self._inner.get_state(try_to_connect)
+
+    async def wait_for_state_change(self, last_observed_state: grpc.ChannelConnectivity) -> None:
+        await self._inner.wait_for_state_change(last_observed_state)
+
+    async def channel_ready(self) -> None:
+        await self._inner.channel_ready()
+
+    def unary_unary(self, method: str, *args: Any, **kwargs: Any) -> Any:
+        return _Unary(method, self._inner.unary_unary(method, *args, **kwargs), self._timeout_s)
+
+    def unary_stream(self, method: str, *args: Any, **kwargs: Any) -> Any:
+        return _Streaming(method, self._inner.unary_stream(method, *args, **kwargs), self._timeout_s)
+
+    def stream_unary(self, method: str, *_args: Any, **_kwargs: Any) -> Any:
+        return _unsupported(method)
+
+    def stream_stream(self, method: str, *_args: Any, **_kwargs: Any) -> Any:
+        return _unsupported(method)
+
+
+def _unsupported(method: str) -> Callable[..., object]:
+    def refuse(*_: object, **__: object) -> object:
+        raise NotImplementedError(f"{method} streams requests, which no service here does")
+
+    return refuse
+
+
+def _metadata(extra: Metadata | None) -> Metadata:
+    """Identity and trace, then what the caller adds."""
+    passport = passport_or_none()
+    own = tuple(telemetry.carrier().items())
+    if passport is not None:
+        own = (*own, (PASSPORT_KEY, passport.token))
+    return own + (extra or ())
+
+
+class _Unary:
+    """``await stub.Method(request, timeout=…)``: the response, or ``GroveError``."""
+
+    def __init__(self, method: str, inner: Any, timeout_s: float) -> None:
+        self._method: str = method
+        self._inner: Any = inner
+        self._timeout_s: float = timeout_s
+
+    async def __call__(
+        self, request: Any, *, timeout: float | None = None, metadata: Metadata | None = None
+    ) -> Any:
+        observation = observed.client(self._method)
+        with observed.current(observation):
+            sent = _metadata(metadata)
+        try:
+            call = self._inner(
+                request, timeout=self._timeout_s if timeout is None else timeout, metadata=sent
+            )
+            response = await call
+        except grpc.aio.AioRpcError as failure:
+            error = from_error(failure)
+            observation.fail(error)
+            raise error from failure
+        except asyncio.CancelledError:
+            observation.cancel()
+            raise _unless_cancelled() from None
+        observation.end()
+        return response
+
+
+def _unless_cancelled() -> BaseException:
+    """A call raises CancelledError also when the *other* side cancelled; only our own may pass as such."""
+    task = asyncio.current_task()
+    if task is not None and task.cancelling() > 0:
+        return asyncio.CancelledError()
+    return GroveError("grovekeeper_unavailable", "A part of the server stopped answering; try again.")
+
+
+class _Streaming:
+    """``stub.Method(request, timeout=…)``: a :class:`Stream`."""
+
+    def __init__(self, method: str, inner: Any, timeout_s: float) -> None:
+        self._method: str = method
+        self._inner: Any = inner
+        self._timeout_s: float = timeout_s
+
+    def __call__(
+        self, request: Any, *, timeout: float | None = None, metadata: Metadata | None = None
+    ) -> "Stream[Any]":
+        observation = observed.client(self._method)
+        with observed.current(observation):
+            sent = _metadata(metadata)
+        call = self._inner(request, timeout=self._timeout_s if timeout is None else timeout, metadata=sent)
+        return Stream(call, observation)
+
+
+class Stream(AsyncIterator[_Item]):
+    """The responses of a streaming call. Its span ends when it is exhausted, fails, or is closed."""
+
+    def __init__(self, call: Any, observation: observed.Observation) -> None:
+        self._call: Any = call
+        self._items: AsyncIterator[_Item] = cast("AsyncIterator[_Item]", call.__aiter__())
+        self._observation: observed.Observation = observation
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> _Item:
+        try:
+            return await anext(self._items)
+        except StopAsyncIteration:
+            self._observation.end()
+            raise
+        except grpc.aio.AioRpcError as failure:
+            error = from_error(failure)
+            self._observation.fail(error)
+            raise error from failure
+        except asyncio.CancelledError:
+            self.cancel()
+            raise _unless_cancelled() from None
+
+    def cancel(self) -> bool:
+        """Give the call up; a call that already ended stays as it is."""
+        cancelled = bool(self._call.cancel())
+        self._observation.cancel()
+        return cancelled
+
+    async def aclose(self) -> None:
+        """Give the call up, as ``contextlib.aclosing`` asks."""
+        self.cancel()
+
+    def __del__(self) -> None:
+        self._observation.cancel()
+
+
+@asynccontextmanager
+async def streaming(call: AsyncIterator[_Item]) -> AsyncGenerator[AsyncIterator[_Item]]:
+    """Iterate a streaming call inside the block; leaving it, however, ends the call.
+
+    ``async with streaming(stub.Follow(request, timeout=600)) as events: async for event in events: …``
+    """
+    try:
+        yield call
+    finally:
+        if isinstance(call, Stream):
+            call.cancel()
