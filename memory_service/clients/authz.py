@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Final
 
 import grpc
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -10,6 +11,23 @@ from memory_service.domain.model import Node, NodePage, Page, Privilege
 from protos.authz.v1 import authz_pb2 as wire
 from protos.authz.v1.authz_pb2_grpc import AccessStub, TreeStub
 from protos.common.v1.common_pb2 import Page as WirePage
+
+SAFE: Final = tuple(
+    f"grovekeeper.authz.v1.{method}"
+    for method in (
+        "Authentication/Authenticate",
+        "Access/Check",
+        "Access/CheckMany",
+        "Access/ListChildren",
+        "Access/ListEntryPoints",
+        "Access/ListDescendants",
+        "Tree/CreateNode",
+        "Tree/ExistingNodes",
+        "Tree/ListNodeIds",
+        "Tree/DiscardNodes",
+    )
+)
+"""What may be sent twice: reads, and what answers the same again."""
 
 _TO_WIRE = {
     None: wire.PRIVILEGE_UNSPECIFIED,

@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
-from typing import cast
+from typing import Final, cast
 
 import grpc
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -32,7 +32,24 @@ from protos.provider.v1 import provider_pb2 as wire
 from protos.provider.v1.provider_pb2_grpc import ProviderStub
 from service_kit.errors import GroveError
 
-_OUT_OF_REACH = {"grovekeeper_unavailable", "grovekeeper_deadline", "server_error"}
+SAFE: Final = tuple(
+    f"grovekeeper.provider.v1.Provider/{method}"
+    for method in (
+        "Describe",
+        "GetJob",
+        "GetRecord",
+        "ListRecords",
+        "History",
+        "Recall",
+        "Count",
+        "Exist",
+        "Prime",
+        "Purge",
+    )
+)
+"""What may be sent twice."""
+
+_OUT_OF_REACH: Final = {"grovekeeper_unavailable", "grovekeeper_deadline", "server_error"}
 
 
 class GrpcProvider:

@@ -1,0 +1,76 @@
+"""The composition root: settings, then pool, then store, then use cases, then servicers."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final, cast
+
+from service_kit.jobs import Jobs
+
+from memory_service.api.servicer import MemoriesServicer, RecordsServicer
+from memory_service.clients.authz import SAFE as AUTHZ_SAFE
+from memory_service.clients.authz import AuthzTree
+from memory_service.clients.provider import SAFE as PROVIDER_SAFE
+from memory_service.clients.provider import GrpcProvider
+from memory_service.domain.memories import Memories
+from memory_service.domain.model import Address
+from memory_service.domain.ports import Provider
+from memory_service.domain.prime import Prime
+from memory_service.domain.recall import Recall
+from memory_service.domain.reconcile import Reconciler
+from memory_service.domain.records import Records
+from memory_service.settings import Settings
+from memory_service.store.postgres import PURGE, PostgresDescriptions
+from protos.memory.v1.memory_pb2_grpc import add_MemoriesServicer_to_server, add_RecordsServicer_to_server
+from service_kit.clock import SystemClock
+from service_kit.db import migrate
+from service_kit.db.pool import connect
+from service_kit.rpc.client import ServicePassport, channel
+from service_kit.rpc.server import Wiring
+
+SCHEMA: Final = migrate.Schema("memory", Path(__file__).parent / "store" / "migrations", jobs=True)
+_SERVICES: Final = ["grovekeeper.memory.v1.Memories", "grovekeeper.memory.v1.Records"]
+
+
+@asynccontextmanager
+async def build(settings: Settings) -> AsyncGenerator[Wiring]:
+    """The service, ready to be served."""
+    async with (
+        connect(settings, "memory") as database,
+        channel(settings.authz_address, settings, safe=AUTHZ_SAFE) as authz,
+        channel(settings.provider_address, settings, safe=PROVIDER_SAFE) as providers,
+    ):
+        clock = SystemClock()
+        jobs = Jobs("memory", settings, identity=ServicePassport(authz, settings.token()).as_service)
+        access, provider = AuthzTree(authz), GrpcProvider(providers)
+        descriptions = PostgresDescriptions(database, jobs)
+        jobs.task(PURGE, _purger(provider))
+        reconciler = Reconciler(access, descriptions, clock)
+        jobs.periodic("reconcile", reconciler.run, every_s=settings.memory_reconcile_s)
+        memories = Memories(access, descriptions, provider, clock, settings.memory_default_provider)
+        nodes = MemoriesServicer(memories, Prime(access, descriptions, provider), clock)
+        records = RecordsServicer(
+            Records(access, descriptions, provider), Recall(access, descriptions, provider)
+        )
+
+        async def ready() -> bool:
+            return await migrate.current(database, SCHEMA)
+
+        yield Wiring(
+            servicers=[
+                lambda server: add_MemoriesServicer_to_server(nodes, server),
+                lambda server: add_RecordsServicer_to_server(records, server),
+            ],
+            service_names=_SERVICES,
+            background=[jobs.work],
+            ready=ready,
+        )
+
+
+def _purger(provider: Provider):  # noqa: ANN202 - the job queue's own type
+    async def purge(payload: dict[str, object]) -> None:
+        """Removes the records of deleted memories. Safe to run again."""
+        for memory_id in cast(list[str], payload["memory_ids"]):
+            await provider.purge(Address(cast(str, payload["provider"]), memory_id))
+
+    return purge

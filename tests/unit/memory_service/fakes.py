@@ -1,0 +1,241 @@
+"""In-memory doubles of what the memory service's use cases need from outside."""
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+
+from memory_service.domain import errors
+from memory_service.domain.model import (
+    Address,
+    Capabilities,
+    Description,
+    Erased,
+    Found,
+    Hit,
+    Idempotency,
+    Job,
+    Node,
+    NodePage,
+    Observed,
+    Page,
+    Privilege,
+    Purge,
+    Question,
+    Record,
+    RecordPage,
+    Stamp,
+    Stated,
+)
+from service_kit.errors import GroveError
+
+EVERYTHING = tuple(Privilege)
+NOW = datetime(2026, 10, 4, tzinfo=UTC)
+
+
+@dataclass
+class Tree:
+    """A tree in which one caller holds ``held``; parents by id ("" for a root)."""
+
+    parents: dict[str, str] = field(default_factory=dict[str, str])
+    held: dict[str, tuple[Privilege, ...]] = field(default_factory=dict[str, tuple[Privilege, ...]])
+
+    def plant(self, memory_id: str, parent_id: str = "", held: tuple[Privilege, ...] = EVERYTHING) -> None:
+        self.parents[memory_id] = parent_id
+        self.held[memory_id] = held
+
+    def _node(self, memory_id: str) -> Node:
+        parent = self.parents[memory_id]
+        seen = parent if self.held.get(parent) else ""
+        children = [one for one, above in self.parents.items() if above == memory_id and self.held[one]]
+        return Node(memory_id, seen, (), False, self.held[memory_id], len(children))
+
+    async def check(self, memory_id: str, required: Privilege | None) -> Node:
+        if not self.held.get(memory_id):
+            raise errors.memory_not_found()
+        if required is not None and required not in self.held[memory_id]:
+            raise GroveError("memory_forbidden", "No.")
+        return self._node(memory_id)
+
+    async def check_many(self, memory_ids: Sequence[str], required: Privilege) -> frozenset[str]:
+        return frozenset(one for one in memory_ids if required in self.held.get(one, ()))
+
+    async def children(self, memory_id: str, page: Page, required: Privilege | None) -> NodePage:
+        await self.check(memory_id, None)
+        found = [
+            self._node(one)
+            for one, above in self.parents.items()
+            if above == memory_id and (required in self.held[one] if required else self.held[one])
+        ]
+        limit = page.limit or 50
+        return NodePage(tuple(found[:limit]), "more" if len(found) > limit else "")
+
+    async def entry_points(self, page: Page) -> NodePage:
+        found = [self._node(one) for one, held in self.held.items() if held]
+        return NodePage(tuple(one for one in found if not one.parent_id), "")
+
+    async def descendants(
+        self, memory_id: str, required: Privilege | None, max_depth: int, page: Page
+    ) -> NodePage:
+        level, depth, found = [memory_id], 0, list[Node]()
+        while level and (max_depth == 0 or depth < max_depth):
+            level, depth = [one for one, above in self.parents.items() if above in level], depth + 1
+            found += [self._node(one) for one in level if required is None or required in self.held[one]]
+        return NodePage(tuple(found), "")
+
+    async def create(self, memory_id: str, parent_id: str, *, restricted: bool) -> Node:
+        if parent_id:
+            await self.check(parent_id, Privilege.CREATE)
+        self.plant(memory_id, parent_id)
+        return self._node(memory_id)
+
+    async def update(
+        self, memory_id: str, *, parent_id: str | None, restricted: bool | None, other: Privilege | None
+    ) -> Node:
+        await self.check(memory_id, other)
+        if parent_id is not None:
+            self.parents[memory_id] = parent_id
+        return self._node(memory_id)
+
+    async def delete(self, memory_id: str) -> tuple[str, ...]:
+        gone = [memory_id]
+        for one in gone:
+            gone += [below for below, above in self.parents.items() if above == one]
+        for one in gone:
+            del self.parents[one], self.held[one]
+        return tuple(gone)
+
+    async def existing(self, memory_ids: Sequence[str]) -> frozenset[str]:
+        return frozenset(one for one in memory_ids if one in self.parents)
+
+    async def older_than(self, moment: datetime, page: Page) -> tuple[tuple[str, ...], str]:
+        return tuple(self.parents), ""
+
+    async def discard(self, memory_ids: Sequence[str]) -> None:
+        for one in memory_ids:
+            del self.parents[one], self.held[one]
+
+
+@dataclass
+class Shelf:
+    """Descriptions and what a transaction did to them."""
+
+    kept: dict[str, Description] = field(default_factory=dict[str, Description])
+    keys: dict[tuple[str, str, str], tuple[str, bytes]] = field(
+        default_factory=dict[tuple[str, str, str], tuple[str, bytes]]
+    )
+    purges: list[Purge] = field(default_factory=list[Purge])
+
+    def put(self, *memory_ids: str, provider: str = "native") -> None:
+        for one in memory_ids:
+            self.kept[one] = Description(one, f"name of {one}", "", provider, NOW, NOW)
+
+    @asynccontextmanager
+    async def begin(self) -> AsyncGenerator["Shelf"]:
+        yield self
+
+    async def remembered(self, principal: str, operation: str, key: str) -> tuple[str, bytes] | None:
+        return self.keys.get((principal, operation, key))
+
+    async def add(self, description: Description) -> bool:
+        return self.kept.setdefault(description.id, description) is description
+
+    async def remember(
+        self, principal: str, operation: str, idempotency: Idempotency, memory_id: str
+    ) -> None:
+        self.keys[principal, operation, idempotency.key] = memory_id, idempotency.request_sha256
+
+    async def change(
+        self, memory_id: str, name: str | None, description: str | None, now: datetime
+    ) -> Description | None:
+        old = self.kept.get(memory_id)
+        if old is None:
+            return None
+        new = replace(old, name=name or old.name, description=description or old.description)
+        self.kept[memory_id] = new
+        return new
+
+    async def remove(self, memory_ids: Sequence[str]) -> tuple[Purge, ...]:
+        gone = [self.kept.pop(one) for one in memory_ids if one in self.kept]
+        return tuple(Purge(one.provider, (one.id,)) for one in gone)
+
+    async def enqueue_purge(self, purge: Purge) -> None:
+        self.purges.append(purge)
+
+    async def get(self, memory_ids: Sequence[str]) -> dict[str, Description]:
+        return {one: self.kept[one] for one in memory_ids if one in self.kept}
+
+    async def ids_after(self, after: str, limit: int, before: datetime) -> tuple[str, ...]:
+        return tuple(sorted(one for one in self.kept if one > after)[:limit])
+
+    async def drop_old_keys(self, before: datetime) -> None:
+        return None
+
+
+@dataclass
+class Keeper:
+    """A provider that keeps records in a list and remembers what it was asked."""
+
+    records: list[Record] = field(default_factory=list[Record])
+    asked: list[tuple[str, ...]] = field(default_factory=list[tuple[str, ...]])
+    stamps: list[Stamp] = field(default_factory=list[Stamp])
+    max_depth: int = 3
+    files: bool = False
+    erases: bool = True
+
+    async def describe(self) -> tuple[Capabilities, ...]:
+        return (Capabilities("native", self.max_depth, self.files, self.erases, None),)
+
+    async def observe(self, address: Address, episodes: Sequence[Stated], stamp: Stamp) -> Observed:
+        self.stamps.append(stamp)
+        return Observed(Job(None, ()), ())
+
+    async def job(self, address: Address, job_id: str) -> Job:
+        return Job(None, tuple(one for one in self.records if one.memory_id == address.memory_id))
+
+    async def remember(self, address: Address, draft: Stated, stamp: Stamp) -> Record:
+        self.stamps.append(stamp)
+        record = Record(f"hrec_{len(self.records)}", address.memory_id, (), draft.payload)
+        self.records.append(record)
+        return record
+
+    async def get(self, address: Address, record_id: str, as_of: datetime | None) -> Record:
+        for one in self.records:
+            if (one.memory_id, one.id) == (address.memory_id, record_id):
+                return one
+        raise errors.record_not_found()
+
+    async def list(self, address: Address, selection: Stated, page: Page) -> RecordPage:
+        return RecordPage(tuple(one for one in self.records if one.memory_id == address.memory_id), "")
+
+    async def revise(
+        self, address: Address, record_id: str, changes: Stated, expected_version: int, stamp: Stamp
+    ) -> Record:
+        return await self.get(address, record_id, None)
+
+    async def forget(self, address: Address, record_id: str, expected_version: int, stamp: Stamp) -> Record:
+        return await self.get(address, record_id, None)
+
+    async def erase(self, address: Address, record_ids: Sequence[str]) -> Erased:
+        return Erased(tuple(record_ids), ())
+
+    async def history(self, address: Address, record_id: str) -> tuple[Record, ...]:
+        return (await self.get(address, record_id, None),)
+
+    async def recall(self, provider: str, memory_ids: Sequence[str], question: Question) -> Found:
+        self.asked.append(tuple(memory_ids))
+        hits = tuple(Hit(one, 1.0, ("query",)) for one in self.records if one.memory_id in memory_ids)
+        return Found(hits, (), abstain=not hits)
+
+    async def count(self, provider: str, memory_ids: Sequence[str]) -> dict[str, int]:
+        return {one: sum(record.memory_id == one for record in self.records) for one in memory_ids}
+
+    async def exist(self, provider: str, records: Sequence[tuple[str, str]]) -> frozenset[tuple[str, str]]:
+        there = {(one.memory_id, one.id) for one in self.records}
+        return frozenset(there.intersection(records))
+
+    async def prime(self, address: Address) -> tuple[Record, ...]:
+        return tuple(one for one in self.records if one.memory_id == address.memory_id)
+
+    async def purge(self, address: Address) -> None:
+        self.records = [one for one in self.records if one.memory_id != address.memory_id]

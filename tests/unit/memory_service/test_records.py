@@ -1,0 +1,178 @@
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import pytest
+
+from memory_service.domain.model import Idempotency, Page, Privilege, Question, Record, Reference, Stated
+from memory_service.domain.prime import Prime
+from memory_service.domain.recall import MAX_CHILDREN, Recall
+from memory_service.domain.records import Records
+from memory_service.domain.references import References
+from service_kit.errors import GroveError
+from service_kit.identity import Passport, use_passport
+from tests.unit.memory_service.fakes import Keeper, Shelf, Tree
+
+READ = (Privilege.READ,)
+ASKED = Question(None, 8, asks_something=True)
+
+
+@pytest.fixture(autouse=True)
+def _as_the_harness() -> Iterator[None]:
+    expires = datetime.max.replace(tzinfo=UTC)
+    with use_passport(Passport("harness:chrn_1", (), frozenset({"user"}), None, (), "", expires)):
+        yield
+
+
+class House:
+    def __init__(self, *memory_ids: str) -> None:
+        self.tree, self.shelf, self.keeper = Tree(), Shelf(), Keeper()
+        parent = ""
+        for one in memory_ids:
+            self.tree.plant(one, parent)
+            self.shelf.put(one)
+            parent = one
+        parts = self.tree, self.shelf, self.keeper
+        self.records, self.recall = Records(*parts), Recall(*parts)
+        self.prime, self.references = Prime(*parts), References(*parts)
+
+    def hold(self, memory_id: str, record_id: str, *references: Reference) -> Record:
+        record = Record(record_id, memory_id, references, None)
+        self.keeper.records.append(record)
+        return record
+
+
+async def test_the_writer_is_the_caller_and_nobody_else() -> None:
+    house = House("a")
+    await house.records.remember("a", Stated(None), Idempotency())
+    writer = house.keeper.stamps[0].writer
+    assert (writer.kind, writer.id) == ("harness", "chrn_1")
+
+
+@pytest.mark.parametrize(
+    ("held", "code"), [((), "memory_not_found"), (READ, "memory_forbidden")], ids=["nothing", "read only"]
+)
+async def test_writing_without_the_privilege_never_reaches_the_provider(
+    held: tuple[Privilege, ...], code: str
+) -> None:
+    house = House("a")
+    house.tree.held["a"] = held
+    for write in (
+        house.records.remember("a", Stated(None), Idempotency()),
+        house.records.observe("a", [Stated(None)], Idempotency()),
+        house.records.forget("a", "hrec_1", 0, Idempotency()),
+        house.records.erase("a", ["hrec_1"]),
+    ):
+        with pytest.raises(GroveError) as refused:
+            await write
+        assert refused.value.code == code
+    assert house.keeper.stamps == []
+
+
+async def test_a_file_is_refused_where_the_provider_keeps_none() -> None:
+    house = House("a")
+    with pytest.raises(GroveError) as refused:
+        await house.records.remember("a", Stated(None, names_files=True), Idempotency())
+    assert refused.value.code == "memory_unsupported"
+
+
+async def test_erase_is_refused_where_the_provider_cannot() -> None:
+    house = House("a")
+    house.keeper.erases = False
+    with pytest.raises(GroveError) as refused:
+        await house.records.erase("a", ["hrec_1"])
+    assert refused.value.code == "memory_unsupported"
+
+
+async def test_a_hidden_target_looks_exactly_like_one_that_is_gone() -> None:
+    house = House("a", "b")
+    house.tree.held["b"] = ()
+    house.hold("b", "hrec_hidden")
+    source = house.hold("a", "hrec_1", Reference("derived_from", "b", "hrec_hidden"))
+    hidden = (await house.records.get("a", source.id, None)).references[0]
+    house.keeper.records = [source]
+    gone = (await house.records.get("a", source.id, None)).references[0]
+    assert hidden == gone == Reference("", "b", "hrec_hidden", available=False)
+
+
+async def test_a_readable_target_can_be_followed() -> None:
+    house = House("a", "b")
+    house.hold("b", "hrec_2")
+    house.hold("a", "hrec_1", Reference("derived_from", "b", "hrec_2"))
+    listed = await house.records.list("a", Stated(None), Page())
+    assert listed.records[0].references == (Reference("derived_from", "b", "hrec_2", available=True),)
+
+
+async def test_a_writer_sees_how_its_job_stands_but_not_the_records() -> None:
+    house = House("a")
+    house.hold("a", "hrec_1")
+    house.tree.held["a"] = (Privilege.WRITE,)
+    assert (await house.records.job("a", "hjob_1")).records == ()
+    house.tree.held["a"] = READ
+    assert len((await house.records.job("a", "hjob_1")).records) == 1
+
+
+async def test_a_recall_reads_the_one_memory_named() -> None:
+    house = House("a", "b", "c")
+    await house.recall.recall("b", ASKED, None)
+    assert house.keeper.asked == [("b",)]
+
+
+async def test_depth_searches_only_what_the_caller_may_read() -> None:
+    house = House("a", "b", "c", "d")
+    house.tree.held["c"] = ()
+    answer = await house.recall.recall("a", ASKED, -1)
+    assert house.keeper.asked == [("a", "b", "d")]
+    assert answer.degraded == ()
+
+
+async def test_a_depth_beyond_the_providers_is_capped_and_said() -> None:
+    house = House("a", "b", "c", "d", "e", "f")
+    answer = await house.recall.recall("a", ASKED, 5)
+    assert house.keeper.asked == [("a", "b", "c", "d")]
+    assert answer.degraded == ("depth:capped_at_3",)
+
+
+async def test_an_unreadable_parent_is_absent_as_on_a_root() -> None:
+    house = House("a", "b")
+    assert (await house.recall.recall("a", ASKED, None)).parent is None
+    house.tree.held["a"] = (Privilege.WRITE,)
+    assert (await house.recall.recall("b", ASKED, None)).parent is None
+    house.tree.held["a"] = READ
+    parent = (await house.recall.recall("b", ASKED, None)).parent
+    assert parent is not None
+    assert parent.name == "name of a"
+
+
+async def test_only_readable_children_are_named_and_a_cap_is_said() -> None:
+    house = House("a", "b")
+    house.tree.plant("hidden", "a", ())
+    house.shelf.put("hidden")
+    answer = await house.recall.recall("a", ASKED, None)
+    assert [child.id for child in answer.children] == ["b"]
+    for number in range(MAX_CHILDREN):
+        house.tree.plant(f"m{number}", "a")
+        house.shelf.put(f"m{number}")
+    answer = await house.recall.recall("a", ASKED, None)
+    assert len(answer.children) == MAX_CHILDREN
+    assert answer.degraded == (f"children:capped_at_{MAX_CHILDREN}",)
+
+
+async def test_a_recall_that_asks_nothing_is_invalid_but_only_for_who_may_read() -> None:
+    house = House("a")
+    nothing = Question(None, 8, asks_something=False)
+    with pytest.raises(GroveError) as refused:
+        await house.recall.recall("a", nothing, None)
+    assert refused.value.code == "memory_invalid"
+    house.tree.held["a"] = ()
+    with pytest.raises(GroveError) as refused:
+        await house.recall.recall("a", nothing, None)
+    assert refused.value.code == "memory_not_found"
+
+
+async def test_priming_leaves_out_what_the_caller_may_not_read() -> None:
+    house = House("a", "b")
+    house.hold("b", "hrec_1")
+    house.tree.held["a"] = ()
+    primed = await house.prime.prime(["a", "unknown", "b"])
+    assert [one.memory.node.id for one in primed] == ["b"]
+    assert [record.id for record in primed[0].records] == ["hrec_1"]
