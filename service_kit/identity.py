@@ -9,7 +9,7 @@ it, remove the old one a minute later.
 
 import json
 from collections import OrderedDict
-from collections.abc import Generator, Iterable
+from collections.abc import Awaitable, Callable, Generator, Iterable
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -30,6 +30,7 @@ __all__ = [
     "PassportSigner",
     "PassportVerifier",
     "current_passport",
+    "fresh_passport",
     "generate_keys",
     "passport_or_none",
     "set_passport",
@@ -82,7 +83,10 @@ class Passport:
             raise GroveError("insufficient_scope", f"This needs a credential with the scope {scope!r}.")
 
 
+Renew = Callable[[], Awaitable[Passport]]
+
 _current: ContextVar[Passport | None] = ContextVar("grove_passport", default=None)
+_renew: ContextVar[Renew | None] = ContextVar("grove_passport_renewal", default=None)
 
 
 def current_passport() -> Passport:
@@ -101,17 +105,28 @@ def passport_or_none() -> Passport | None:
 def set_passport(passport: Passport | None) -> None:
     """Set the passport for the rest of this context (an RPC has a context of its own)."""
     _current.set(passport)
+    _renew.set(None)
+
+
+async def fresh_passport() -> Passport | None:
+    """The passport to send with a call: the current one, renewed where it can be."""
+    renew = _renew.get()
+    if renew is not None:
+        _current.set(await renew())
+    return _current.get()
 
 
 @contextmanager
-def use_passport(passport: Passport) -> Generator[Passport]:
-    """Act as ``passport`` inside the block."""
-    previous = _current.get()
+def use_passport(passport: Passport | None, *, renew: Renew | None = None) -> Generator[Passport | None]:
+    """Act as ``passport`` (or as nobody) inside the block; with ``renew`` for longer than it lasts."""
+    previous = _current.get(), _renew.get()
     _current.set(passport)
+    _renew.set(renew)
     try:
         yield passport
     finally:
-        _current.set(previous)
+        _current.set(previous[0])
+        _renew.set(previous[1])
 
 
 class PassportSigner:

@@ -102,12 +102,12 @@ class Settings(BaseSettings):
     jobs_stalled_after_s: float = Field(
         default=10.0, gt=0, description="Silence after which a worker's jobs are given to another."
     )
-    jobs_poll_s: float = Field(default=5.0, gt=0, description="Look for jobs at least this often.")
+    jobs_poll_s: float = Field(default=2.0, gt=0, description="Look for jobs at least this often.")
     jobs_max_attempts: int = Field(default=8, ge=1, description="Attempts before a job is put in quarantine.")
     jobs_backoff_s: float = Field(
         default=1.0, gt=0, description="Wait before the second attempt; doubles after."
     )
-    jobs_keep_hours: int = Field(default=24, ge=1, description="How long finished jobs are kept.")
+    jobs_keep_hours: int = Field(default=336, ge=1, description="How long quarantined jobs are kept.")
 
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
         default="INFO", description="Least severe log line written."

@@ -18,7 +18,7 @@ import grpc
 
 from service_kit import telemetry
 from service_kit.errors import GroveError
-from service_kit.identity import passport_or_none
+from service_kit.identity import Passport, fresh_passport
 from service_kit.rpc.interceptors import telemetry as observed
 from service_kit.rpc.passport import ServicePassport
 from service_kit.rpc.status import PASSPORT_KEY, from_error
@@ -126,10 +126,12 @@ def _unsupported(method: str) -> Callable[..., object]:
     return refuse
 
 
-def _metadata(extra: Metadata | None) -> Metadata:
-    """Identity and trace, then what the caller adds."""
-    passport = passport_or_none()
-    own = tuple(telemetry.carrier().items())
+def _metadata(
+    observation: observed.Observation, passport: Passport | None, extra: Metadata | None
+) -> Metadata:
+    """Trace and identity, then what the caller adds."""
+    with observed.current(observation):
+        own = tuple(telemetry.carrier().items())
     if passport is not None:
         own = (*own, (PASSPORT_KEY, passport.token))
     return own + (extra or ())
@@ -185,25 +187,36 @@ class _Streaming:
         self, request: Any, *, timeout: float | None = None, metadata: Metadata | None = None
     ) -> "Stream[Any]":
         observation = observed.client(self._method)
-        with observed.current(observation):
-            sent = _metadata(metadata)
-        call = self._inner(request, timeout=self._timeout_s if timeout is None else timeout, metadata=sent)
-        return Stream(call, observation)
+
+        def start(passport: Passport | None) -> Any:
+            return self._inner(
+                request,
+                timeout=self._timeout_s if timeout is None else timeout,
+                metadata=_metadata(observation, passport, metadata),
+            )
+
+        return Stream(start, observation)
 
 
 class Stream(AsyncIterator[_Item]):
-    """The responses of a streaming call. Its span ends when it is exhausted, fails, or is closed."""
+    """The responses of a streaming call, which starts with the first one asked for. Its span ends when it
+    is exhausted, fails, or is given up.
+    """
 
-    def __init__(self, call: Any, observation: observed.Observation) -> None:
-        self._call: Any = call
-        self._items: AsyncIterator[_Item] = cast("AsyncIterator[_Item]", call.__aiter__())
+    def __init__(self, start: Callable[[Passport | None], Any], observation: observed.Observation) -> None:
+        self._start: Callable[[Passport | None], Any] = start
         self._observation: observed.Observation = observation
+        self._call: Any = None
+        self._items: AsyncIterator[_Item] | None = None
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> _Item:
         try:
+            if self._items is None:
+                self._call = self._start(await fresh_passport())
+                self._items = cast("AsyncIterator[_Item]", self._call.__aiter__())
             return await anext(self._items)
         except StopAsyncIteration:
             self._observation.end()
@@ -212,13 +225,16 @@ class Stream(AsyncIterator[_Item]):
             error = from_error(failure)
             self._observation.fail(error)
             raise error from failure
+        except GroveError as error:
+            self._observation.fail(error)
+            raise
         except asyncio.CancelledError:
             self.cancel()
             raise _unless_cancelled() from None
 
     def cancel(self) -> bool:
-        """Give the call up; a call that already ended stays as it is."""
-        cancelled = bool(self._call.cancel())
+        """Give the call up; one that already ended stays as it is."""
+        cancelled = self._call is not None and bool(self._call.cancel())
         self._observation.cancel()
         return cancelled
 

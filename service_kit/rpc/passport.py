@@ -43,12 +43,14 @@ class ServicePassport:
 
     @asynccontextmanager
     async def as_service(self) -> AsyncGenerator[Passport]:
-        """Act as this service inside the block (a block of seconds: its passport is not renewed)."""
-        with use_passport(await self.passport()) as passport:
+        """Act as this service inside the block, however long: calls made in it renew the passport."""
+        passport = await self.passport()
+        with use_passport(passport, renew=self.passport):
             yield passport
 
     async def _authenticate(self) -> Passport:
-        answer = await self._stub.Authenticate(authz_pb2.AuthenticateRequest(token=self._token))
+        with use_passport(None):
+            answer = await self._stub.Authenticate(authz_pb2.AuthenticateRequest(token=self._token))
         return Passport(
             principal=answer.principal,
             groups=tuple(answer.groups),
