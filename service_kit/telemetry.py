@@ -122,10 +122,10 @@ def trace_id() -> str:
     return trace.format_trace_id(trace.get_current_span().get_span_context().trace_id)
 
 
-def carrier() -> dict[str, str]:
-    """The current trace context as W3C headers (``traceparent``, ``tracestate``), to send along."""
+def carrier(span: trace.Span | None = None) -> dict[str, str]:
+    """The trace context of ``span`` (else the current one) as W3C headers, to send along."""
     headers: dict[str, str] = {}
-    _PROPAGATOR.inject(headers)
+    _PROPAGATOR.inject(headers, None if span is None else trace.set_span_in_context(span))
     return headers
 
 

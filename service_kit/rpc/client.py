@@ -130,8 +130,7 @@ def _metadata(
     observation: observed.Observation, passport: Passport | None, extra: Metadata | None
 ) -> Metadata:
     """Trace and identity, then what the caller adds."""
-    with observed.current(observation):
-        own = tuple(telemetry.carrier().items())
+    own = tuple(telemetry.carrier(observation.span).items())
     if passport is not None:
         own = (*own, (PASSPORT_KEY, passport.token))
     return own + (extra or ())
@@ -148,14 +147,14 @@ class _Unary:
     async def __call__(
         self, request: Any, *, timeout: float | None = None, metadata: Metadata | None = None
     ) -> Any:
+        passport = await fresh_passport()
         observation = observed.client(self._method)
-        with observed.current(observation):
-            sent = _metadata(metadata)
         try:
-            call = self._inner(
-                request, timeout=self._timeout_s if timeout is None else timeout, metadata=sent
+            response = await self._inner(
+                request,
+                timeout=self._timeout_s if timeout is None else timeout,
+                metadata=_metadata(observation, passport, metadata),
             )
-            response = await call
         except grpc.aio.AioRpcError as failure:
             error = from_error(failure)
             observation.fail(error)

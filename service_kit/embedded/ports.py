@@ -1,0 +1,41 @@
+"""Ports on the loopback interface."""
+
+import contextlib
+import errno
+import random
+import socket
+from typing import Final
+
+from service_kit.embedded.trouble import REFUSED, Trouble
+
+__all__ = ["HOST", "free_ports", "require_free"]
+
+HOST: Final = "127.0.0.1"
+_RANGE: Final = (20_000, 32_000)  # below the ports that systems hand to outgoing connections
+
+
+def require_free(port: int) -> None:
+    """:class:`Trouble` unless ``port`` can be listened on."""
+    try:
+        with socket.create_server((HOST, port)):
+            return
+    except OSError as error:
+        taken = error.errno == errno.EADDRINUSE
+        why = "is taken by another program" if taken else f"cannot be used: {error.strerror}"
+        raise Trouble(f"port {port} {why}", "set GROVE_PORT to another port", REFUSED) from None
+
+
+def free_ports(count: int) -> list[int]:
+    """``count`` different ports nobody listens on now."""
+    start = random.SystemRandom().randrange(*_RANGE)
+    span = _RANGE[1] - _RANGE[0]
+    found: list[int] = []
+    with contextlib.ExitStack() as held:
+        for step in range(span):
+            port = _RANGE[0] + (start - _RANGE[0] + step) % span
+            with contextlib.suppress(OSError):
+                held.enter_context(socket.create_server((HOST, port)))
+                found.append(port)
+            if len(found) == count:
+                return found
+    raise Trouble(f"no {count} free ports between {_RANGE[0]} and {_RANGE[1]}")
