@@ -3,9 +3,7 @@
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Final, cast
-
-from service_kit.jobs import Jobs
+from typing import Final
 
 from memory_service.api.servicer import MemoriesServicer, RecordsServicer
 from memory_service.clients.authz import SAFE as AUTHZ_SAFE
@@ -25,6 +23,7 @@ from protos.memory.v1.memory_pb2_grpc import add_MemoriesServicer_to_server, add
 from service_kit.clock import SystemClock
 from service_kit.db import migrate
 from service_kit.db.pool import connect
+from service_kit.jobs import Jobs, Payload, Work
 from service_kit.rpc.client import ServicePassport, channel
 from service_kit.rpc.server import Wiring
 
@@ -67,10 +66,10 @@ async def build(settings: Settings) -> AsyncGenerator[Wiring]:
         )
 
 
-def _purger(provider: Provider):  # noqa: ANN202 - the job queue's own type
-    async def purge(payload: dict[str, object]) -> None:
+def _purger(provider: Provider) -> Work:
+    async def purge(payload: Payload) -> None:
         """Removes the records of deleted memories. Safe to run again."""
-        for memory_id in cast(list[str], payload["memory_ids"]):
-            await provider.purge(Address(cast(str, payload["provider"]), memory_id))
+        for memory_id in payload["memory_ids"]:
+            await provider.purge(Address(payload["provider"], memory_id))
 
     return purge

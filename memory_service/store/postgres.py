@@ -7,11 +7,10 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Final
 
-from service_kit.jobs import Jobs
-
 from memory_service.domain.model import Description, Idempotency, Purge
 from service_kit.db.pool import Database
 from service_kit.db.tx import Row, Tx
+from service_kit.jobs import Jobs
 
 PURGE: Final = "purge"
 """The name of the job that removes a deleted memory's records."""
