@@ -1,0 +1,59 @@
+"""A decision against an echo: what authz adds to a call that answers the same message."""
+
+from collections.abc import AsyncIterator
+from functools import partial
+
+import grpc
+
+from protos.authz.v1 import authz_pb2, authz_pb2_grpc
+from tests.bench.bench import Bench
+from tests.bench.figure import Figure, Target
+from tests.bench.measure import Plan, compare, latency, throughput
+
+__all__ = ["check"]
+
+_DEPTH = 4
+
+
+async def check(bench: Bench) -> AsyncIterator[Figure]:
+    """``Access.Check`` of ``read`` on a memory four levels below the caller's root."""
+    async with bench.http() as http:
+        memory = await bench.memory(http, "Access")
+        for level in range(_DEPTH):
+            memory = await bench.memory(http, f"Level {level}", memory)
+    request = authz_pb2.CheckRequest(memory_id=memory, required=authz_pb2.PRIVILEGE_READ)
+    async with (
+        grpc.aio.insecure_channel(bench.floors.rpc) as bare,
+        grpc.aio.insecure_channel(bench.product.authz) as channel,
+    ):
+        asked = authz_pb2.AuthenticateRequest(token=bench.token)
+        passport = (await authz_pb2_grpc.AuthenticationStub(channel).Authenticate(asked)).passport
+        echo = partial(authz_pb2_grpc.AccessStub(bare).Check, request)
+        decide = partial(
+            authz_pb2_grpc.AccessStub(channel).Check, request, metadata=(("grove-passport", passport),)
+        )
+        yield await compare(
+            Plan(
+                "authz.check.p50",
+                "Check, one at a time, p50",
+                "ms",
+                "echo",
+                "less",
+                note="strict: every check reads the database",
+            ),
+            lambda: latency(echo, 250),
+            lambda: latency(decide, 250),
+        )
+        yield await compare(
+            Plan(
+                "authz.check.throughput",
+                "Check, 64 at a time",
+                "calls/s",
+                "echo",
+                "more",
+                Target("ratio", ">=", 0.70),
+                note="strict: every check reads the database",
+            ),
+            lambda: throughput([echo] * 64, 1.0),
+            lambda: throughput([decide] * 64, 1.0),
+        )

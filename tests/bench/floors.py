@@ -1,0 +1,48 @@
+"""Starting the floor processes, and ending them."""
+
+import asyncio
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+
+__all__ = ["Floors", "running"]
+
+
+@dataclass(frozen=True, slots=True)
+class Floors:
+    """Where the floors listen, all on loopback."""
+
+    rpc: str
+    http_port: int
+
+
+@asynccontextmanager
+async def _process(*arguments: str) -> AsyncGenerator[int]:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "tests.bench.floor_server", *arguments, stdout=asyncio.subprocess.PIPE
+    )
+    try:
+        if process.stdout is None:
+            raise RuntimeError("no standard output")
+        line = await asyncio.wait_for(process.stdout.readline(), 30)
+        if not line:
+            raise RuntimeError(f"the floor {arguments[0]} did not start")
+        yield int(line)
+    finally:
+        if process.returncode is None:
+            process.terminate()
+        try:
+            await asyncio.wait_for(process.wait(), 10)
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+
+
+@asynccontextmanager
+async def running() -> AsyncGenerator[Floors]:
+    """Both floors, for the length of the block."""
+    async with AsyncExitStack() as stack:
+        rpc = f"127.0.0.1:{await stack.enter_async_context(_process('rpc'))}"
+        http_port = await stack.enter_async_context(_process("http", rpc))
+        yield Floors(rpc, http_port)
