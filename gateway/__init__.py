@@ -1,0 +1,1 @@
+"""The gateway: UHP over HTTP in front, gRPC behind. It decides no access and keeps nothing."""

@@ -23,6 +23,8 @@ HTTP_REQUEST_METHOD: Final = "http.request.method"
 HTTP_ROUTE: Final = "http.route"
 HTTP_RESPONSE_STATUS_CODE: Final = "http.response.status_code"
 HTTP_SERVER_REQUEST_DURATION: Final = "http.server.request.duration"
+URL_PATH: Final = "url.path"
+URL_SCHEME: Final = "url.scheme"
 
 # RPC
 RPC_SYSTEM_NAME: Final = "rpc.system.name"

@@ -1,0 +1,1 @@
+"""The only room that sees protos and gRPC: schemas in, schemas out."""

@@ -1,0 +1,103 @@
+"""Who asks, who holds what, and tokens, of authz_service."""
+
+from typing import Final
+
+import grpc
+
+from gateway.clients.convert import PRIVILEGES, moment, privileges
+from gateway.schemas import memories as schema
+from gateway.schemas import tokens
+from gateway.schemas.base import UNSET
+from protos.authz.v1 import authz_pb2, authz_pb2_grpc
+from service_kit.identity import Passport
+
+__all__ = ["SAFE", "AuthzClient"]
+
+SAFE: Final = (
+    "grovekeeper.authz.v1.Authentication/Authenticate",
+    "grovekeeper.authz.v1.Grants/ListGrants",
+    "grovekeeper.authz.v1.Grants/AddGrant",
+    "grovekeeper.authz.v1.Tokens/RevokeToken",
+)
+"""Methods that may be sent twice: reads, and writes whose repetition changes nothing."""
+
+
+class AuthzClient:
+    """Authentication, grants (Memories, section 3) and tokens."""
+
+    def __init__(self, channel: grpc.aio.Channel) -> None:
+        self._authentication = authz_pb2_grpc.AuthenticationStub(channel)
+        self._grants = authz_pb2_grpc.GrantsStub(channel)
+        self._tokens = authz_pb2_grpc.TokensStub(channel)
+
+    async def authenticate(self, token: str) -> Passport:
+        """The passport of a bearer token, asked anew each time so that a revocation holds at once."""
+        answer = await self._authentication.Authenticate(authz_pb2.AuthenticateRequest(token=token))
+        return Passport(
+            principal=answer.principal,
+            groups=tuple(answer.groups),
+            scopes=frozenset(answer.scopes),
+            session=None,
+            narrowing=(),
+            token=answer.passport,
+            expires_at=moment(answer.expires_at),
+        )
+
+    async def grants(self, memory_id: str) -> schema.Grants:
+        """Every grant that reaches a memory, as far as the caller may see."""
+        answer = await self._grants.ListGrants(authz_pb2.ListGrantsRequest(memory_id=memory_id))
+        return schema.Grants(data=[_grant(one) for one in answer.grants])
+
+    async def grant(self, memory_id: str, asked: schema.NewGrant) -> schema.Grant:
+        """Give a principal privileges on a memory."""
+        request = authz_pb2.AddGrantRequest(
+            memory_id=memory_id,
+            principal=asked.principal,
+            privileges=[PRIVILEGES[one] for one in asked.privileges],
+        )
+        return _grant(await self._grants.AddGrant(request))
+
+    async def revoke_grant(self, memory_id: str, grant_id: str) -> schema.Grant:
+        """Take a grant back; it holds for the next request."""
+        answer = await self._grants.RevokeGrant(
+            authz_pb2.RevokeGrantRequest(memory_id=memory_id, grant_id=grant_id)
+        )
+        return _grant(answer.grant)
+
+    async def create_token(self, asked: tokens.CreateToken) -> tokens.Token:
+        """Issue a token; only now is it told."""
+        request = authz_pb2.CreateTokenRequest(
+            principal=tokens.principal_of(asked),
+            groups=[tokens.group_of(one) for one in asked.groups or ()],
+            ttl_seconds=asked.ttl_seconds or 0,
+        )
+        made = await self._tokens.CreateToken(request)
+        return tokens.Token(
+            id=made.id,
+            token=made.token,
+            principal=made.principal,
+            groups=list(made.groups),
+            scopes=list(made.scopes),
+            created_at=moment(made.created_at) if made.HasField("created_at") else UNSET,
+            expires_at=moment(made.expires_at) if made.HasField("expires_at") else UNSET,
+        )
+
+    async def revoke_token(self, *, token: str | None = None, token_id: str | None = None) -> str:
+        """Revoke by the token or by its id; the id."""
+        request = (
+            authz_pb2.RevokeTokenRequest(id=token_id or "")
+            if token is None
+            else authz_pb2.RevokeTokenRequest(token=token)
+        )
+        return (await self._tokens.RevokeToken(request)).id
+
+
+def _grant(message: authz_pb2.Grant) -> schema.Grant:
+    return schema.Grant(
+        id=message.id,
+        memory_id=message.memory_id,
+        principal=message.principal,
+        privileges=privileges(message.privileges),
+        inherited=message.inherited,
+        creator=message.creator,
+    )

@@ -1,0 +1,129 @@
+"""Tasks, of runner_service."""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Final, cast
+
+import grpc
+
+from gateway.clients.convert import idempotency
+from gateway.http import Idempotency
+from gateway.schemas import responses as schema
+from protos.runner.v1 import runner_pb2, runner_pb2_grpc
+from service_kit.errors import GroveError
+from service_kit.rpc.client import streaming
+
+__all__ = ["SAFE", "Patience", "ResponsesClient"]
+
+SAFE = tuple(
+    f"grovekeeper.runner.v1.Responses/{method}"
+    for method in ("GetResponse", "CancelResponse", "CancelSession")
+)
+"""Methods that may be sent twice."""
+
+_PAUSE_S: Final = 0.2
+_PASSING: Final = frozenset({"grovekeeper_unavailable", "grovekeeper_deadline"})
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """``call_s``: how long one call follows; ``broken_s``: how long a broken follow is retried."""
+
+    call_s: float
+    broken_s: float
+
+
+class ResponsesClient:
+    """Responses, their events, and cancelling."""
+
+    def __init__(self, channel: grpc.aio.Channel, patience: Patience) -> None:
+        self._responses = runner_pb2_grpc.ResponsesStub(channel)
+        self._patience: Patience = patience
+
+    async def create(
+        self, asked: schema.CreateResponse, ignored: list[str], key: Idempotency
+    ) -> schema.Response:
+        """Accept a task: it is durable when this answers."""
+        metadata = asked.metadata or schema.TaskMetadata()
+        request = runner_pb2.CreateResponseRequest(
+            input=bytes(asked.input),
+            model=asked.model or "",
+            harness_id=metadata.harness_id or "",
+            memory_id=metadata.memory or "",
+            previous_response_id=asked.previous_response_id or "",
+            instructions=asked.instructions or "",
+            store=True if asked.store is None else asked.store,
+            max_output_tokens=asked.max_output_tokens or 0,
+            max_step=asked.max_step or 0,
+            timeout_seconds=asked.timeout_seconds or 0,
+            background=asked.background or False,
+            ignored_fields=ignored,
+            idempotency=idempotency(key),
+        )
+        return _response(await self._responses.CreateResponse(request))
+
+    async def get(self, response_id: str) -> schema.Response:
+        """A response as it stands."""
+        return _response(await self._responses.GetResponse(runner_pb2.GetResponseRequest(id=response_id)))
+
+    async def cancel(self, response_id: str) -> schema.Response:
+        """Stop a task; a terminal one is answered unchanged."""
+        request = runner_pb2.CancelResponseRequest(id=response_id)
+        return _response(await self._responses.CancelResponse(request))
+
+    async def cancel_session(self, session_id: str) -> schema.CancelledSession:
+        """Stop what runs in a session."""
+        answer = await self._responses.CancelSession(runner_pb2.CancelSessionRequest(id=session_id))
+        return schema.CancelledSession(id=answer.id or session_id, status=answer.status)
+
+    async def follow(self, response_id: str, after: int) -> AsyncGenerator[list[schema.Event]]:
+        """The events after a number, in batches as they come, up to the terminal one.
+
+        A follow that breaks is taken up again where it was, on whichever runner answers, until
+        ``patience.broken_s`` have passed without an event.
+        """
+        seen, heard = after, time.monotonic()
+        while True:
+            try:
+                async with aclosing(self._once(response_id, seen)) as batches:
+                    async for batch in batches:
+                        seen, heard = batch[-1].sequence_number, time.monotonic()
+                        yield batch
+                        if batch[-1].terminal:
+                            return
+            except GroveError as error:
+                # A deadline only means that this call followed long enough.
+                if error.code == "grovekeeper_deadline":
+                    heard = time.monotonic()
+                if error.code not in _PASSING or time.monotonic() - heard > self._patience.broken_s:
+                    raise
+            else:
+                # Ended in order without the terminal event: it was already seen, or the runner drains.
+                if (await self.get(response_id)).terminal and seen == after:
+                    return
+                if time.monotonic() - heard > self._patience.broken_s:
+                    raise GroveError("grovekeeper_unavailable", "The events of this response broke off.")
+            await asyncio.sleep(_PAUSE_S)
+
+    async def _once(self, response_id: str, after: int) -> AsyncGenerator[list[schema.Event]]:
+        request = runner_pb2.FollowResponseRequest(id=response_id, after=after)
+        call = cast(
+            "AsyncIterator[runner_pb2.EventBatch]",
+            self._responses.FollowResponse(request, timeout=self._patience.call_s),
+        )
+        async with streaming(call) as batches:
+            async for batch in batches:
+                events = [
+                    schema.Event(sequence_number=one.sequence_number, json=one.json, terminal=one.terminal)
+                    for one in batch.events
+                    if one.sequence_number > after
+                ]
+                if events:
+                    yield events
+
+
+def _response(message: runner_pb2.Response) -> schema.Response:
+    return schema.Response(id=message.id, status=message.status, json=message.json)

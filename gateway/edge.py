@@ -1,0 +1,185 @@
+"""The edge every request crosses: trace, version, credential, limits, and an answer for every failure.
+
+One ASGI middleware does all of it, because each middleware of a framework costs a request more than
+this does altogether. Order: the span begins, the protocol version is settled, the bearer token is
+exchanged for a passport, then the route runs with the passport as its context.
+"""
+
+import logging
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final, cast
+
+from opentelemetry import trace
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from gateway import errors
+from gateway.observed import Observation
+from gateway.revisions import REVISIONS, Name, revision
+from gateway.schemas.discovery import DEFAULT_VERSION, VERSIONS
+from service_kit.errors import GroveError, internal
+from service_kit.identity import Passport, use_passport
+
+__all__ = ["DISCOVERY", "Edge", "Limits"]
+
+DISCOVERY: Final = "/v1/uhp"
+"""The one address that needs no credential."""
+
+_MEMORIES: Final = re.compile(r"/v1/memories(?:/|$)")
+_TOKEN: Final = re.compile(rb"bearer +([\x21-\x7e]{1,4096})", re.IGNORECASE)
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
+_log: Final = logging.getLogger(__name__)
+
+Authenticate = Callable[[str], Awaitable[Passport]]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """In bytes."""
+
+    body: int
+    headers: int
+
+
+class Edge:
+    """Wraps the application; see the module."""
+
+    def __init__(self, app: ASGIApp, *, authenticate: Authenticate, revision: Name, limits: Limits) -> None:
+        self.app: ASGIApp = app
+        self.authenticate: Authenticate = authenticate
+        self.revision: Name = revision
+        self.limits: Limits = limits
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        await _Exchange(self, scope, receive, send).serve()
+
+
+class _Exchange:
+    """One request and its answer."""
+
+    def __init__(self, edge: Edge, scope: Scope, receive: Receive, send: Send) -> None:
+        self._edge: Edge = edge
+        self._scope: Scope = scope
+        self._receive_inner: Receive = receive
+        self._send_inner: Send = send
+        self._headers: dict[bytes, bytes] = _joined(cast("list[tuple[bytes, bytes]]", scope["headers"]))
+        self._observed: Observation = Observation(scope, self._headers)
+        self._extra: list[tuple[bytes, bytes]] = [
+            (b"uhp-version", DEFAULT_VERSION.encode()),
+            (b"traceparent", self._observed.traceparent),
+        ]
+        self._received: int = 0
+        self._status: int = 0
+
+    async def serve(self) -> None:
+        """Answer, whatever happens."""
+        with trace.use_span(self._observed.span, record_exception=False, set_status_on_exception=False):
+            try:
+                await self._admitted()
+            except GroveError as error:
+                await self._refuse(error)
+            except ClientDisconnect:
+                _log.debug("the client left before it was answered")
+            except Exception:  # noqa: BLE001 - the edge of the process
+                _log.exception("a request failed")
+                await self._refuse(internal())
+            finally:
+                self._observed.end(self._status, self._scope)
+
+    async def _admitted(self) -> None:
+        self._settle_version()
+        self._check_size()
+        # No id holds a control character, and no database takes NUL: such an id is an unknown one.
+        self._scope["path"] = _CONTROL.sub("\N{REPLACEMENT CHARACTER}", self._scope["path"])
+        if self._scope["path"] == DISCOVERY and self._scope["method"] == "GET":
+            await self._edge.app(self._scope, self._receive, self._send)
+            return
+        passport = await self._edge.authenticate(_token(self._headers.get(b"authorization")))
+        self._observed.known(passport)
+        with use_passport(passport):
+            self._settle_revision()
+            await self._edge.app(self._scope, self._receive, self._send)
+
+    def _settle_version(self) -> None:
+        asked = self._headers.get(b"uhp-version")
+        if asked is None:
+            return
+        if asked.decode("latin-1") not in VERSIONS:
+            raise GroveError(
+                "unsupported_protocol_version",
+                "This server does not speak that version of the protocol.",
+                param="UHP-Version",
+                detail={"supported": list(VERSIONS)},
+            )
+        self._extra[0] = (b"uhp-version", asked)
+
+    def _settle_revision(self) -> None:
+        if _MEMORIES.match(self._scope["path"]) is None:
+            return
+        default = self._edge.revision
+        asked = self._headers.get(b"uhp-memories-revision")
+        name = default if asked is None else asked.decode("latin-1")
+        self._extra.append(
+            (b"uhp-memories-revision", (name if name in REVISIONS else default).encode()),
+        )
+        self._scope.setdefault("state", {})["revision"] = revision(name, default)
+
+    def _check_size(self) -> None:
+        limits = self._edge.limits
+        head = len(cast("bytes", self._scope.get("raw_path") or b"")) + len(self._scope["query_string"])
+        head += sum(len(name) + len(value) for name, value in self._headers.items())
+        if head > limits.headers:
+            raise _too_large("The address and headers of this request", limits.headers)
+        declared = self._headers.get(b"content-length", b"0")
+        if declared.isdigit() and int(declared) > limits.body:
+            raise _too_large("The body of this request", limits.body)
+
+    async def _receive(self) -> Message:
+        message = await self._receive_inner()
+        self._received += len(message.get("body", b""))
+        if self._received > self._edge.limits.body:
+            raise _too_large("The body of this request", self._edge.limits.body)
+        return message
+
+    async def _send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self._status = message["status"]
+            message["headers"] = [*message.get("headers", ()), *self._extra]
+        await self._send_inner(message)
+
+    async def _refuse(self, error: GroveError) -> None:
+        self._observed.refused(error)
+        if self._status:
+            # The status is sent: all that is left to say is that the answer breaks off here.
+            _log.warning("an answer broke off: %s", error.message, extra={"code": error.code})
+            return
+        await errors.response(error)(self._scope, self._receive, self._send)
+
+
+def _joined(headers: list[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
+    """Headers by name; several of one name are joined as RFC 9110 §5.3 joins them."""
+    found: dict[bytes, bytes] = {}
+    for name, value in headers:
+        found[name] = value if name not in found else found[name] + b", " + value
+    return found
+
+
+def _token(header: bytes | None) -> str:
+    """The bearer token. Absent: ``missing_credential``; anything else that is none: ``invalid_credential``."""
+    if header is None or not header.strip():
+        raise GroveError("missing_credential", "This request needs a bearer token.")
+    found = _TOKEN.fullmatch(header.strip())
+    if found is None:
+        raise GroveError("invalid_credential", "The credential is not valid.")
+    return found[1].decode("ascii")
+
+
+def _too_large(what: str, limit: int) -> GroveError:
+    return GroveError(
+        "grovekeeper_too_large", f"{what} may have {limit} bytes at most.", detail={"max_bytes": limit}
+    )

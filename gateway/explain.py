@@ -1,0 +1,71 @@
+"""What msgspec says of a request that does not fit its schema, as a dotted field and a sentence."""
+
+import re
+from typing import Final
+
+import msgspec
+
+from gateway.errors import invalid
+from service_kit.errors import GroveError
+
+__all__ = ["explained"]
+
+_AT: Final = re.compile(r"^(?P<what>.*?)(?: - at `(?P<where>(?:key in )?\$[^`]*)`)?$", re.DOTALL)
+_STEP: Final = re.compile(r"\[(\d+|\.\.\.)\]")
+_MISSING: Final = re.compile(r"Object missing required field `(?P<field>[^`]*)`")
+_EXPECTED: Final = re.compile(r"Expected `(?P<wanted>[^`]*)`(?P<rest>[^,]*?)(?:, got `(?P<got>[^`]*)`)?")
+
+_WORDS: Final = {
+    "int": "a whole number",
+    "float": "a number",
+    "str": "a text",
+    "bool": "true or false",
+    "null": "null",
+    "array": "a list",
+    "object": "an object",
+    "datetime": "a time with an offset, as RFC 3339 writes it",
+}
+
+
+def explained(error: msgspec.ValidationError) -> GroveError:
+    """``invalid_input`` with the field at fault. Nothing of what was sent is repeated."""
+    parts = _AT.match(str(error))
+    what, where = (str(error), None) if parts is None else (parts["what"], parts["where"])
+    param = _dotted(where or "$")
+    missing = _MISSING.fullmatch(what)
+    if missing is not None:
+        param = f"{param}.{missing['field']}" if param else missing["field"]
+        return invalid(f"{param} is required.", param)
+    return invalid(f"{param or 'The body'} {_complaint(what)}.", param or None)
+
+
+def _dotted(where: str) -> str:
+    """``$.episodes[0].content`` as ``episodes.0.content``."""
+    steps = _STEP.sub(r".\1", where.removeprefix("key in ").removeprefix("$"))
+    return steps.strip(".").replace("....", "").replace("...", "*")
+
+
+def _complaint(what: str) -> str:
+    expected = _EXPECTED.fullmatch(what)
+    if expected is not None:
+        got = f", not {_named(expected['got'])}" if expected["got"] else ""
+        return f"must be {_wanted(expected['wanted'], expected['rest'].strip())}{got}"
+    if what.startswith("Invalid enum value"):
+        return "is not one of the values allowed"
+    if "datetime" in what or "RFC3339" in what:
+        return f"must be {_WORDS['datetime']}"
+    return "is not acceptable"
+
+
+def _wanted(wanted: str, rest: str) -> str:
+    kind, _, bound = wanted.partition(" ")
+    if bound and not bound.startswith("|"):
+        return f"{_WORDS.get(kind, kind)} {bound}"
+    text = _named(wanted)
+    if rest.startswith("of length"):
+        return f"{text} {rest}"
+    return text
+
+
+def _named(kinds: str) -> str:
+    return " or ".join(_WORDS.get(kind, kind) for kind in kinds.split(" | "))

@@ -1,0 +1,183 @@
+"""Reading requests and writing answers: bytes to schemas and back, with msgspec on both sides."""
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final, TypeVar, cast
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from gateway.errors import JSON, invalid
+from gateway.explain import explained
+from gateway.revisions import Revision
+from gateway.schemas.base import Answer, Ask
+
+__all__ = [
+    "Idempotency",
+    "answer",
+    "body",
+    "decode",
+    "expected_version",
+    "idempotency",
+    "optional_body",
+    "query",
+    "raw_answer",
+    "revision_of",
+]
+
+_Ask = TypeVar("_Ask", bound=Ask)
+
+MAX_DEPTH: Final = 100
+"""Deepest nesting of a request body, free-form JSON included: every part of the server can read it."""
+
+_OPENING: Final = (b"[", b"{")
+_NESTING: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"|[\[{\]}]', re.DOTALL)
+_KEY: Final = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]{0,253}[\x21-\x7e])?")
+_ETAG: Final = re.compile(r'"?([1-9][0-9]{0,9})"?')
+_NUL: Final = "\x00"
+_ENCODER: Final = msgspec.json.Encoder()
+
+
+class Idempotency(msgspec.Struct, frozen=True):
+    """Makes a write safe to repeat: the caller's key and the hash of its request; no key, no promise."""
+
+    key: str = ""
+    request_sha256: bytes = b""
+
+
+def answer(body: Answer, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """A JSON answer."""
+    return Response(_ENCODER.encode(body), status, headers, media_type=JSON)
+
+
+def raw_answer(body: bytes) -> Response:
+    """A JSON answer that was composed elsewhere."""
+    return Response(body, media_type=JSON)
+
+
+async def body(request: Request, kind: type[_Ask]) -> tuple[_Ask, bytes]:
+    """The request's body, and its bytes as they came."""
+    raw = await request.body()
+    if not raw.strip():
+        raise invalid("This request needs a JSON body.")
+    return decode(raw, kind), raw
+
+
+async def optional_body(request: Request, kind: type[_Ask]) -> tuple[_Ask | None, bytes]:
+    """The same for a request that may come without one."""
+    raw = await request.body()
+    return (decode(raw, kind) if raw.strip() else None), raw
+
+
+def decode(raw: bytes, kind: type[_Ask]) -> _Ask:
+    """``raw`` as ``kind``. Raises ``invalid_input`` naming the field at fault."""
+    if not raw.isascii():
+        _require_utf8(raw)
+    if max(map(raw.count, _OPENING)) > MAX_DEPTH // 2 and _depth(raw) > MAX_DEPTH:
+        raise invalid(f"The body is nested more than {MAX_DEPTH} levels deep.")
+    try:
+        value = msgspec.json.decode(raw, type=kind)
+    except msgspec.ValidationError as error:
+        raise explained(error) from None
+    except msgspec.DecodeError as error:
+        raise invalid(f"The body is not valid JSON: {_reason(error)}.") from None
+    except RecursionError:
+        raise invalid("The body is nested too deeply.") from None
+    if rb"\u0000" in raw:
+        _refuse_nul(value)
+    return value
+
+
+def _require_utf8(raw: bytes) -> None:
+    # msgspec does not look inside values that stay raw.
+    try:
+        raw.decode()
+    except UnicodeDecodeError:
+        raise invalid("The body is not valid UTF-8.") from None
+
+
+def _reason(error: msgspec.DecodeError) -> str:
+    text = str(error).removeprefix("JSON is malformed: ")
+    return "it ends too early or has half a surrogate pair" if "truncated" in text else text
+
+
+def _depth(raw: bytes) -> int:
+    deepest = depth = 0
+    for found in _NESTING.finditer(raw):
+        token = found[0]
+        if token in _OPENING:
+            depth += 1
+            deepest = max(deepest, depth)
+        elif not token.startswith(b'"'):
+            depth -= 1
+    return deepest
+
+
+def _refuse_nul(value: object) -> None:
+    """No text we read may hold NUL (Postgres keeps none); free-form JSON stays raw and may."""
+    for param, text in _texts(value, ""):
+        if _NUL in text:
+            raise invalid(f"{param} cannot contain the NUL character.", param)
+
+
+def _texts(value: object, param: str) -> Iterator[tuple[str, str]]:
+    if isinstance(value, str):
+        yield param, value
+    elif isinstance(value, list):
+        for index, one in enumerate(cast("list[object]", value)):
+            yield from _texts(one, f"{param}.{index}")
+    elif isinstance(value, msgspec.Struct):
+        for field in msgspec.structs.fields(value):
+            inner = cast("object", getattr(value, field.name))
+            yield from _texts(inner, f"{param}.{field.encode_name}".lstrip("."))
+
+
+def query(request: Request, kind: type[_Ask]) -> _Ask:
+    """The request's query. An empty value counts as absent; a list may be repeated or split by commas."""
+    lists = {field.name for field in msgspec.structs.fields(kind) if field.type == list[str]}
+    values: dict[str, object] = {}
+    for name, value in request.query_params.multi_items():
+        if _NUL in value:
+            raise invalid(f"{name[:64]} cannot contain the NUL character.".replace(_NUL, ""), name[:64])
+        if name in lists:
+            several = cast("list[str]", values.setdefault(name, []))
+            several.extend(one for one in value.split(",") if one)
+        elif value:
+            # A plus sign that was not escaped arrives as a space, which no offset has.
+            values[name] = value.replace(" ", "+") if name == "as_of" else value
+    try:
+        return msgspec.convert(values, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise explained(error) from None
+
+
+def idempotency(request: Request, raw: bytes) -> Idempotency:
+    """The ``Idempotency-Key`` of a write with the hash of method, path and body."""
+    key = request.headers.get("idempotency-key")
+    if key is None:
+        return Idempotency()
+    if _KEY.fullmatch(key) is None:
+        raise invalid("An Idempotency-Key has 1 to 255 printable ASCII characters.", "Idempotency-Key")
+    head = f"{request.method} {request.url.path}\n".encode()
+    return Idempotency(key, hashlib.sha256(head + raw).digest())
+
+
+def expected_version(request: Request, stated: int | None) -> int:
+    """The version a change expects, from ``If-Match`` or the request; 0 when it expects none."""
+    header = request.headers.get("if-match")
+    if header is None or header.strip() == "*":
+        return stated or 0
+    found = _ETAG.fullmatch(header.strip())
+    matched = 0 if found is None else int(found[1])
+    if not 0 < matched < 2**31:
+        raise invalid('If-Match names one version, as in "3".', "If-Match")
+    if stated is not None and stated != matched:
+        raise invalid("If-Match and expected_version name different versions.", "expected_version")
+    return matched
+
+
+def revision_of(request: Request) -> Revision:
+    """The revision of the Memories chapter this request is answered in; the edge chose it."""
+    return cast("Revision", request.state.revision)

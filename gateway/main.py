@@ -1,0 +1,231 @@
+"""The composition root: settings, channels, clients, routes, and the server that runs them."""
+
+import asyncio
+import logging
+import signal
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any, Final, cast
+
+import uvicorn
+import uvloop
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Match
+
+from gateway import errors, openapi
+from gateway.clients import authz, harnesses, memories, records, responses
+from gateway.clients.health import HealthClient
+from gateway.edge import Edge, Limits
+from gateway.protocol import limited_protocol
+from gateway.routes import discovery as discovery_routes
+from gateway.routes import grovekeeper as grovekeeper_routes
+from gateway.routes import harnesses as harness_routes
+from gateway.routes import memories as memory_routes
+from gateway.routes import records as record_routes
+from gateway.routes import responses as response_routes
+from gateway.settings import GatewaySettings
+from service_kit import telemetry
+from service_kit.ops import ListenError, OpsServer, bind
+from service_kit.rpc.client import channel
+from service_kit.settings import SettingsError
+
+__all__ = ["Clients", "application", "connected", "run", "serve"]
+
+_log: Final = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Clients:
+    """The services behind."""
+
+    authz: authz.AuthzClient
+    memories: memories.MemoriesClient
+    records: records.RecordsClient
+    harnesses: harnesses.HarnessesClient
+    responses: responses.ResponsesClient
+    health: HealthClient
+
+
+@asynccontextmanager
+async def connected(settings: GatewaySettings) -> AsyncGenerator[Clients]:
+    """Channels to the services; they connect by themselves and again when they break."""
+    async with (
+        channel(settings.authz_address, settings, safe=authz.SAFE) as to_authz,
+        channel(settings.memory_address, settings, safe=(*memories.SAFE, *records.SAFE)) as to_memory,
+        channel(settings.runner_address, settings, safe=(*harnesses.SAFE, *responses.SAFE)) as to_runner,
+    ):
+        patience = responses.Patience(settings.stream_deadline_s, settings.stream_patience_s)
+        yield Clients(
+            authz=authz.AuthzClient(to_authz),
+            memories=memories.MemoriesClient(to_memory),
+            records=records.RecordsClient(to_memory),
+            harnesses=harnesses.HarnessesClient(to_runner),
+            responses=responses.ResponsesClient(to_runner, patience),
+            health=HealthClient(to_authz),
+        )
+
+
+def application(settings: GatewaySettings, clients: Clients) -> FastAPI:
+    """The application: every route, and the edge around them."""
+    app = FastAPI(
+        title="Grovekeeper",
+        version=version("grovekeeper"),
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        default_response_class=Response,
+        responses=openapi.ERRORS,
+        exception_handlers={HTTPException: _on_http, RequestValidationError: _on_validation},
+    )
+    discovery_routes.routes(app)
+    record_routes.reading(app, clients.records)
+    record_routes.retrieving(app, clients.records)
+    record_routes.writing(app, clients.records)
+    memory_routes.routes(app, clients.memories)
+    memory_routes.grants(app, clients.authz)
+    response_routes.routes(app, clients.responses, settings.stream_keepalive_s)
+    harness_routes.routes(app, clients.harnesses)
+    harness_routes.starting_points(app, clients.harnesses)
+    grovekeeper_routes.routes(app, clients.authz)
+    app.add_middleware(
+        Edge,
+        authenticate=clients.authz.authenticate,
+        revision=settings.memories_revision,
+        limits=Limits(body=settings.body_limit_bytes, headers=settings.header_limit_bytes),
+    )
+    _document(app)
+    return app
+
+
+def _document(app: FastAPI) -> None:
+    def made() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            app.openapi_schema = openapi.document(app, app.title, app.version)
+        return app.openapi_schema
+
+    app.openapi = made
+
+
+async def _on_http(request: Request, error: Exception) -> Response:
+    """What the framework refuses: an unknown address, a method an address does not take."""
+    refused = cast("HTTPException", error)
+    headers = dict(refused.headers or {})
+    if "Allow" in headers:
+        headers["Allow"] = ", ".join(sorted(_methods(cast("FastAPI", request.app).routes, request)))
+    return errors.response(errors.from_http(refused), headers)
+
+
+def _methods(routes: list[BaseRoute], request: Request) -> set[str]:
+    """Every method of the address; the framework names those of its first route only."""
+    return {
+        method
+        for route in routes
+        if route.matches(request.scope)[0] is not Match.NONE
+        for method in cast("set[str]", getattr(route, "methods", None) or set())
+    }
+
+
+async def _on_validation(_: Request, __: Exception) -> Response:
+    return errors.response(errors.invalid("The request cannot be understood."))
+
+
+class _Server(uvicorn.Server):
+    """uvicorn, leaving the process's signals to :func:`run`."""
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        yield
+
+
+def run(settings: GatewaySettings) -> int:
+    """Serve until told to stop; answers the exit code: 0 stopped in order, 1 failed."""
+    sent = telemetry.setup("gateway", settings)
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            return runner.run(_signalled(settings))
+    except (ListenError, SettingsError) as error:
+        _log.error("gateway cannot start: %s", error)
+        return 1
+    except Exception:  # noqa: BLE001 - the edge of the process
+        _log.exception("gateway failed")
+        return 1
+    finally:
+        sent.shutdown()
+
+
+async def _signalled(settings: GatewaySettings) -> int:
+    stop, hurry = asyncio.Event(), asyncio.Event()
+
+    def told() -> None:
+        (hurry if stop.is_set() else stop).set()
+
+    for one in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(one, told)
+    return await serve(settings, stop=stop, hurry=hurry)
+
+
+async def serve(
+    settings: GatewaySettings,
+    *,
+    stop: asyncio.Event,
+    hurry: asyncio.Event | None = None,
+    started: Callable[[int, int], None] | None = None,
+) -> int:
+    """What :func:`run` runs; ``started`` is told the public and the operators' port.
+
+    On ``stop``: not ready, no new connections, running requests may end within ``stop_grace_s``
+    (``hurry`` cuts that short), channels close.
+    """
+    async with connected(settings) as clients:
+
+        async def ready() -> bool:
+            return not stop.is_set() and await clients.health.serving()
+
+        listener = bind(settings.listen)
+        port = int(listener.getsockname()[1])
+        async with OpsServer(settings.ops_listen, ready) as ops:
+            server = _Server(_config(settings, application(settings, clients)))
+            serving = asyncio.create_task(server.serve([listener]), name="public http")
+            _log.info("gateway serves", extra={"port": port, "ops_port": ops.port})
+            if started is not None:
+                started(port, ops.port)
+            return await _until(stop, hurry or asyncio.Event(), server, serving)
+
+
+def _config(settings: GatewaySettings, app: FastAPI) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        loop="none",
+        http=limited_protocol(settings.header_limit_bytes),
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=75,
+        timeout_graceful_shutdown=max(1, round(settings.stop_grace_s)),
+    )
+
+
+async def _until(
+    stop: asyncio.Event, hurry: asyncio.Event, server: uvicorn.Server, serving: asyncio.Task[None]
+) -> int:
+    stopping, hurrying = asyncio.create_task(stop.wait()), asyncio.create_task(hurry.wait())
+    await asyncio.wait({stopping, serving}, return_when=asyncio.FIRST_COMPLETED)
+    failed = not stop.is_set()
+    server.should_exit = True
+    await asyncio.wait({serving, hurrying}, return_when=asyncio.FIRST_COMPLETED)
+    server.force_exit = True
+    for task in (stopping, hurrying):
+        task.cancel()
+    await serving
+    _log.info("gateway stopped")
+    return 1 if failed else 0

@@ -1,0 +1,108 @@
+"""``/v1/responses`` and cancelling a session (UHP Tasks, Streaming, Sessions)."""
+
+import asyncio
+import contextlib
+import re
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Final
+
+from fastapi import FastAPI
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+
+from gateway.clients.responses import ResponsesClient
+from gateway.errors import invalid
+from gateway.http import answer, body, idempotency, query, raw_answer
+from gateway.openapi import describe
+from gateway.schemas import responses as schema
+from gateway.sse import stream
+
+__all__ = ["routes"]
+
+_RESPONSE = "/v1/responses/{response_id}"
+_EVENTS = "text/event-stream"
+_NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,17}")
+_START: Final = -1
+
+
+def routes(on: FastAPI, responses: ResponsesClient, keepalive_s: float) -> None:
+    """Tasks."""
+
+    @on.post("/v1/responses", openapi_extra=describe(None, body=schema.CreateResponse, also=_EVENTS))
+    async def create_response(request: Request) -> Response:
+        """Run a task: its events as they happen, its result, or at once in the background."""
+        asked, raw = await body(request, schema.CreateResponse)
+        _check_input(asked)
+        key = idempotency(request, raw)
+        made = await responses.create(asked, schema.ignored_fields(raw), key)
+        if asked.stream:
+            # Only a repeated request has events that its client may already have seen.
+            after = _last_event(request) if key.key else _START
+            return stream(responses.follow(made.id, after), keepalive_s)
+        if not (asked.background or made.terminal):
+            await _end_of(request, responses.follow(made.id, _START))
+            made = await responses.get(made.id)
+        return raw_answer(made.json)
+
+    @on.get(_RESPONSE, openapi_extra=describe(None, query=schema.ReadResponse, also=_EVENTS))
+    async def get_response(request: Request, response_id: str) -> Response:
+        """A response as it stands; with ``stream=true`` its events, from the start or after a number."""
+        asked = query(request, schema.ReadResponse)
+        found = await responses.get(response_id)
+        if not asked.stream:
+            return raw_answer(found.json)
+        after = _last_event(request) if asked.starting_after is None else asked.starting_after
+        return stream(responses.follow(response_id, after), keepalive_s)
+
+    @on.post(f"{_RESPONSE}/cancel", openapi_extra=describe(None))
+    async def cancel_response(response_id: str) -> Response:
+        """Stop a task; what it wrote so far is kept."""
+        return raw_answer((await responses.cancel(response_id)).json)
+
+    @on.post("/v1/sessions/{session_id}/cancel", openapi_extra=describe(schema.CancelledSession))
+    async def cancel_session(session_id: str) -> Response:
+        """Stop whatever runs in a session; it can be continued."""
+        return answer(await responses.cancel_session(session_id))
+
+
+def _check_input(asked: schema.CreateResponse) -> None:
+    if not bytes(asked.input).startswith((b'"', b"[")):
+        raise invalid("input must be a text or a list of items.", "input")
+
+
+def _last_event(request: Request) -> int:
+    """The number in ``Last-Event-ID``, after which a stream is taken up again; -1 without one."""
+    header = request.headers.get("last-event-id")
+    if not header:
+        return _START
+    if _NUMBER.fullmatch(header) is None:
+        raise invalid("Last-Event-ID is the number of an event.", "Last-Event-ID")
+    return int(header)
+
+
+async def _end_of(request: Request, events: AsyncGenerator[list[schema.Event]]) -> None:
+    """Wait for the terminal event. A client that leaves ends the waiting, never the work."""
+    waiting = asyncio.create_task(_drained(events))
+    leaving = asyncio.create_task(_left(request))
+    try:
+        await asyncio.wait({waiting, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        if not waiting.done():
+            raise ClientDisconnect
+        await waiting
+    finally:
+        for task in (waiting, leaving):
+            task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.gather(waiting, leaving, return_exceptions=True)
+
+
+async def _drained(events: AsyncGenerator[list[schema.Event]]) -> None:
+    async with aclosing(events):
+        async for _ in events:
+            pass
+
+
+async def _left(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass

@@ -1,0 +1,213 @@
+"""Memories, grants, providers and types (Memories, sections 2, 3, 8 and 10.2)."""
+
+from typing import Annotated, Literal, TypeAlias
+
+from msgspec import Meta
+
+from gateway.schemas.base import UNSET, Answer, Ask, Count, Raw, Text, UnsetType
+
+__all__ = [
+    "CORE_TYPES",
+    "CreateMemory",
+    "Grant",
+    "Grants",
+    "ListMemories",
+    "Memories",
+    "Memory",
+    "NewGrant",
+    "Place",
+    "Privilege",
+    "ProviderCapabilities",
+    "Providers",
+    "Types",
+    "UpdateMemory",
+]
+
+Privilege: TypeAlias = Literal["read", "write", "create", "delete"]
+
+
+class CreateMemory(Ask, kw_only=True, frozen=True):
+    """Body of ``POST /v1/memories``."""
+
+    name: str
+    description: str | None = None
+    parent_id: str | None = None
+    restricted: bool | None = None
+    provider: str | None = None
+
+
+class UpdateMemory(Ask, kw_only=True, frozen=True):
+    """Body of ``PUT /v1/memories/{id}``. What is absent stays; ``parent_id: null`` makes it a root."""
+
+    name: str | UnsetType = UNSET
+    description: str | UnsetType = UNSET
+    parent_id: str | UnsetType | None = UNSET
+    restricted: bool | UnsetType = UNSET
+    provider: str | UnsetType = UNSET
+
+
+class ListMemories(Ask, kw_only=True, frozen=True):
+    """Query of ``GET /v1/memories``: one level, the entry points, or everything below an ancestor."""
+
+    parent: str = ""
+    ancestor: str = ""
+    limit: Annotated[int, Meta(ge=0, le=2**31 - 1)] = 0
+    cursor: str = ""
+
+
+class Memory(Answer, kw_only=True, frozen=True):
+    """A memory as its caller sees it."""
+
+    id: str
+    object: Literal["memory"] = "memory"
+    name: str
+    description: str
+    parent_id: str | None
+    ancestors: list[str]
+    restricted: bool
+    provider: str
+    privileges: list[str]
+    records: Count
+    children: Count
+    createdAt: int  # noqa: N815 - as the chapter spells it
+    updatedAt: int  # noqa: N815 - as the chapter spells it
+
+
+class Memories(Answer, kw_only=True, frozen=True):
+    """A page of memories."""
+
+    data: list[Memory]
+    next_cursor: str | None
+
+
+class Place(Answer, kw_only=True, frozen=True):
+    """Where a reader can walk to from here (section 6.1)."""
+
+    id: str
+    name: str
+    description: str
+    records: Count
+
+
+class NewGrant(Ask, kw_only=True, frozen=True):
+    """Body of ``POST …/grants``."""
+
+    principal: Text
+    privileges: Annotated[list[Privilege], Meta(min_length=1)]
+
+
+class Grant(Answer, kw_only=True, frozen=True):
+    """Who holds what, and on which node the grant sits."""
+
+    id: str
+    memory_id: str
+    principal: str
+    privileges: list[str]
+    inherited: bool
+    creator: bool
+
+
+class Grants(Answer, kw_only=True, frozen=True):
+    """Every grant that reaches a memory."""
+
+    data: list[Grant]
+    next_cursor: None = None
+
+
+class Observing(Answer, kw_only=True, frozen=True):
+    """How a provider takes an observe."""
+
+    keeps_episodes: bool
+    answers: str
+
+
+class Recalling(Answer, kw_only=True, frozen=True):
+    """What a provider's recall can do."""
+
+    signals: list[str]
+    abstain: bool
+    max_depth: int
+
+
+class Keeping(Answer, kw_only=True, frozen=True):
+    """How much history a provider keeps."""
+
+    content: str
+    structure: str
+
+
+class Erasing(Answer, kw_only=True, frozen=True):
+    """What a provider says of what it could not reach."""
+
+    unreachable: str
+
+
+class Queries(Answer, kw_only=True, frozen=True):
+    """Named and free queries."""
+
+    named: bool
+    free: Literal[False] = False
+
+
+class Holding(Answer, kw_only=True, frozen=True):
+    """What content a provider keeps, in the later revision's words."""
+
+    media: list[str]
+    describes: bool
+
+
+class ProviderCapabilities(Answer, kw_only=True, frozen=True):
+    """A capability document; the fields of both revisions are always there."""
+
+    id: str
+    isolation: str
+    derivation: str
+    observe: Observing
+    recall: Recalling
+    history: Keeping
+    revise: str | Literal[False]
+    forget: str | Literal[False]
+    erase: Erasing | Literal[False]
+    prime: bool
+    consolidate: str | Literal[False]
+    queries: Queries
+    types: bool
+    files: bool
+    content: Holding
+
+
+class Providers(Answer, kw_only=True, frozen=True):
+    """The connected providers."""
+
+    data: list[ProviderCapabilities]
+
+
+class Type(Answer, kw_only=True, frozen=True):
+    """A kind of record (section 8)."""
+
+    type: str
+    description: str
+    schema: Raw
+    operations: list[Raw]
+
+
+class Types(Answer, kw_only=True, frozen=True):
+    """The kinds of record every memory understands."""
+
+    data: list[Type]
+
+
+def _core(name: str, description: str) -> Type:
+    return Type(type=name, description=description, schema=Raw(b'{"type":"object"}'), operations=[])
+
+
+CORE_TYPES = Types(
+    data=[
+        _core("episode", "Raw experience as it arrived: a turn, a transcript, an action and its result."),
+        _core("fact", "One thing worth remembering, as it was said."),
+        _core("note", "A document that an agent or a person wrote and maintains."),
+        _core("procedure", "A how-to with the situation it applies to."),
+        _core("link", "A pointer to something kept elsewhere: an address and a description."),
+    ]
+)
+"""The core types of section 4.1; their attributes are free-form."""

@@ -1,0 +1,104 @@
+"""Tasks (UHP Tasks, Streaming, Sessions)."""
+
+from typing import Annotated, Final, Literal
+
+import msgspec
+from msgspec import Meta
+
+from gateway.schemas.base import Answer, Ask, Raw, Text, Whole
+
+__all__ = [
+    "CancelledSession",
+    "CreateResponse",
+    "Created",
+    "Event",
+    "ReadResponse",
+    "Response",
+    "TaskMetadata",
+    "ignored_fields",
+]
+
+
+class TaskMetadata(Ask, kw_only=True, frozen=True):
+    """What of ``metadata`` steers a task; the rest is named in ``ignored_fields``."""
+
+    harness_id: str | None = None
+    memory: str | None = None
+
+
+class CreateResponse(Ask, kw_only=True, frozen=True):
+    """Body of ``POST /v1/responses``."""
+
+    input: Raw
+    model: str | None = None
+    metadata: TaskMetadata | None = None
+    stream: bool | None = None
+    previous_response_id: str | None = None
+    instructions: str | None = None
+    store: bool | None = None
+    max_output_tokens: Whole | None = None
+    max_step: Whole | None = None
+    timeout_seconds: Whole | None = None
+    background: bool | None = None
+
+
+class ReadResponse(Ask, kw_only=True, frozen=True):
+    """Query of ``GET /v1/responses/{id}``: with ``stream`` its events, those after a number only."""
+
+    stream: bool = False
+    starting_after: Annotated[int, Meta(ge=-1, le=2**63 - 1)] | None = None
+
+
+class Response(Answer, kw_only=True, frozen=True):
+    """A response: where it stands, and the UHP object as the runner composed it."""
+
+    id: str
+    status: str
+    json: bytes
+
+    @property
+    def terminal(self) -> bool:
+        """Whether it will never change again."""
+        return self.status != "in_progress"
+
+
+class Created(Answer, kw_only=True, frozen=True):
+    """A task that was accepted, or the first one with the same idempotency key."""
+
+    response: Response
+
+
+class Event(Answer, kw_only=True, frozen=True):
+    """One event of a response; ``json`` is the whole UHP event object."""
+
+    sequence_number: int
+    json: bytes
+    terminal: bool
+
+
+class CancelledSession(Answer, kw_only=True, frozen=True):
+    """A session after what ran in it was cancelled."""
+
+    id: Text
+    object: Literal["session"] = "session"
+    status: str
+
+
+_RESERVED: Final = frozenset({"tools", "include"})
+_KNOWN: Final = frozenset(CreateResponse.__struct_fields__) - _RESERVED
+_STEERING: Final = frozenset(TaskMetadata.__struct_fields__)
+
+
+class _Metadata(msgspec.Struct):
+    metadata: dict[str, Raw] | None = None
+
+
+_FIELDS: Final = msgspec.json.Decoder(dict[str, Raw])
+_METADATA: Final = msgspec.json.Decoder(_Metadata)
+
+
+def ignored_fields(body: bytes) -> list[str]:
+    """The fields of a task that are not acted on, in the order they were sent (UHP, every request)."""
+    ignored = [name for name in _FIELDS.decode(body) if name not in _KNOWN]
+    metadata = _METADATA.decode(body).metadata or {}
+    return ignored + [f"metadata.{name}" for name in metadata if name not in _STEERING]

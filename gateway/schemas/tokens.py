@@ -1,0 +1,71 @@
+"""Our own surface: tokens, and who a token speaks for (``/v1/grovekeeper/…``)."""
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from gateway.schemas.base import UNSET, Answer, Ask, Text, UnsetType
+from service_kit.errors import GroveError
+
+__all__ = ["CreateToken", "RevokeToken", "RevokedToken", "Token", "WhoAmI", "group_of", "principal_of"]
+
+
+class CreateToken(Ask, kw_only=True, frozen=True):
+    """Body of ``POST /v1/grovekeeper/tokens``: exactly one of ``person`` and ``credential``."""
+
+    person: Text | None = None
+    credential: Text | None = None
+    groups: list[Text] | None = None
+    ttl_seconds: Annotated[int, Meta(ge=1, le=2**53)] | None = None
+
+
+class Token(Answer, kw_only=True, frozen=True):
+    """A token, shown this once."""
+
+    id: str
+    object: Literal["grovekeeper.token"] = "grovekeeper.token"
+    token: str
+    principal: str
+    groups: list[str]
+    scopes: list[str]
+    created_at: datetime | UnsetType = UNSET
+    expires_at: datetime | UnsetType = UNSET
+
+
+class RevokeToken(Ask, kw_only=True, frozen=True):
+    """Body of ``POST /v1/grovekeeper/tokens/revoke``: exactly one of ``token`` and ``id``."""
+
+    token: Text | None = None
+    id: Text | None = None
+
+
+class RevokedToken(Answer, kw_only=True, frozen=True):
+    """What was revoked; it opens nothing from now on."""
+
+    id: str
+    object: Literal["grovekeeper.token"] = "grovekeeper.token"
+    revoked: Literal[True] = True
+
+
+class WhoAmI(Answer, kw_only=True, frozen=True):
+    """Who a token speaks for."""
+
+    object: Literal["grovekeeper.principal"] = "grovekeeper.principal"
+    principal: str
+    groups: list[str]
+    scopes: list[str]
+
+
+def principal_of(asked: CreateToken) -> str:
+    """``person:ID`` or ``credential:ID``."""
+    if (asked.person is None) == (asked.credential is None):
+        raise GroveError(
+            "invalid_input", "A token is for a person or a credential; name exactly one.", param="person"
+        )
+    return f"credential:{asked.credential}" if asked.person is None else f"person:{asked.person}"
+
+
+def group_of(name: str) -> str:
+    """``group:NAME``, whether or not the prefix was written."""
+    return name if name.startswith("group:") else f"group:{name}"

@@ -1,0 +1,36 @@
+"""What the gateway may be told."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from service_kit.settings import Settings
+
+__all__ = ["GatewaySettings"]
+
+
+class GatewaySettings(Settings):
+    """The gateway's own settings (``GROVE_…``)."""
+
+    listen: str = Field(default="127.0.0.1:8080", description="host:port of the public HTTP interface.")
+    memories_revision: Literal["original", "post3"] = Field(
+        default="original",
+        description="Revision of the Memories chapter spoken to clients that name none.",
+    )
+    body_limit_bytes: int = Field(
+        default=8 * 1024 * 1024, ge=1024, description="Largest request body; a larger one is refused (413)."
+    )
+    header_limit_bytes: int = Field(
+        default=32 * 1024, ge=1024, description="Largest request line and headers together (413)."
+    )
+    stream_keepalive_s: float = Field(
+        default=15.0, gt=0, le=30, description="Silence on an event stream after which a comment is sent."
+    )
+    stream_deadline_s: float = Field(
+        default=3600.0,
+        gt=0,
+        description="How long one call follows a response before it is renewed; clients notice nothing.",
+    )
+    stream_patience_s: float = Field(
+        default=30.0, ge=0, description="How long a broken follow of a response is retried."
+    )
