@@ -1,6 +1,7 @@
 """The embedder of a deployment without an embeddings service: the built encoder on threads of its own."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -8,10 +9,13 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from provider_workers.adapters.native.embedding.encoder import Encoder, Vector
-from provider_workers.adapters.native.embedding.files import GENERATION
+from provider_workers.adapters.native.embedding.files import GENERATION, ModelFilesError
+from provider_workers.adapters.native.embedding.observed import observed
 from service_kit.errors import GroveError
 
 __all__ = ["LocalEmbedder", "TextEncoder"]
+
+_log: Final = logging.getLogger(__name__)
 
 # Texts per turn on a thread: a long list gives way to a waiting query after about 20 ms.
 _SLICE: Final = 4
@@ -62,13 +66,8 @@ class LocalEmbedder:
             raise GroveError("memory_unavailable", "Too much text is waiting to be embedded.")
         self._pending += len(texts)
         try:
-            encoder = await self._encoder()
-            slices = [texts[at : at + _SLICE] for at in range(0, len(texts), _SLICE)]
-            lanes = [self._lane(encoder, slices[lane :: self._threads]) for lane in range(self._threads)]
-            vectors: list[list[Vector]] = [[] for _ in slices]
-            for lane, done in enumerate(await asyncio.gather(*lanes)):
-                vectors[lane :: self._threads] = done
-            return [vector for group in vectors for vector in group]
+            with observed("grovekeeper", self.generation, self.dimension):
+                return await self._embed(texts)
         finally:
             self._pending -= len(texts)
 
@@ -77,6 +76,19 @@ class LocalEmbedder:
         if self._loading is not None:
             await asyncio.gather(self._loading, return_exceptions=True)
         await asyncio.to_thread(partial(self._executor.shutdown, wait=True, cancel_futures=True))
+
+    async def _embed(self, texts: Sequence[str]) -> list[Vector]:
+        try:
+            encoder = await self._encoder()
+        except ModelFilesError:
+            _log.exception("no text can be embedded")
+            raise GroveError("memory_unavailable", "Text cannot be embedded on this server.") from None
+        slices = [texts[at : at + _SLICE] for at in range(0, len(texts), _SLICE)]
+        lanes = [self._lane(encoder, slices[lane :: self._threads]) for lane in range(self._threads)]
+        vectors: list[list[Vector]] = [[] for _ in slices]
+        for lane, done in enumerate(await asyncio.gather(*lanes)):
+            vectors[lane :: self._threads] = done
+        return [vector for group in vectors for vector in group]
 
     async def _lane(self, encoder: TextEncoder, slices: Sequence[Sequence[str]]) -> list[list[Vector]]:
         """One caller's slices in turn, so that it never holds more than a place per thread in the queue."""

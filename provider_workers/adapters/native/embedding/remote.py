@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 
 from provider_workers.adapters.native.embedding.encoder import Vector, pool
+from provider_workers.adapters.native.embedding.observed import observed
 from service_kit.errors import GroveError
 
 __all__ = ["OpenAIEmbedder", "RetryPolicy"]
@@ -84,7 +85,8 @@ class OpenAIEmbedder:
         windows = [_windows(text) for text in texts]
         flat = [window for group in windows for window in group]
         batches = [flat[at : at + _MAX_BATCH] for at in range(0, len(flat), _MAX_BATCH)]
-        answers = iter([vector for batch in batches for vector in await self._batch(batch)])
+        with observed("openai", self._model, self.dimension):
+            answers = iter([vector for batch in batches for vector in await self._batch(batch)])
         return [pool([next(answers) for _ in group], [len(window) for window in group]) for group in windows]
 
     async def aclose(self) -> None:

@@ -130,6 +130,9 @@ async def test_a_model_that_is_not_built_is_found_at_start_and_works_once_it_is(
     made = LocalEmbedder(place)
     with pytest.raises(ModelFilesError, match="build_model"):
         await made.warm()
+    with pytest.raises(GroveError) as refused:
+        await made.embed(["now"])
+    assert refused.value.code == "memory_unavailable"
     place.symlink_to(model_dir)
     assert len(await made.embed(["now"])) == 1
     await made.aclose()
