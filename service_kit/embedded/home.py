@@ -11,7 +11,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Final, cast
 
-from service_kit.embedded.trouble import REFUSED, Trouble, from_os_error
+from service_kit.embedded.errors import REFUSED, LaunchError, from_os_error
 
 __all__ = ["FORMAT", "Home", "product_version", "write_private"]
 
@@ -80,7 +80,7 @@ class Home:
     def judge(self) -> str | None:
         """The version that last ran here, None for a directory yet to be laid out.
 
-        Raises :class:`Trouble` for a directory that is not ours or that a newer release wrote.
+        Raises :class:`LaunchError` for a directory that is not ours or that a newer release wrote.
         """
         try:
             text = self.marker.read_text(encoding="utf-8")
@@ -88,14 +88,14 @@ class Home:
             self._refuse_foreign()
             return None
         except NotADirectoryError:
-            raise Trouble(
+            raise LaunchError(
                 f"{self.path} is not a directory", "set GROVE_HOME to a directory", REFUSED
             ) from None
         except OSError as error:
             raise from_os_error(error) from error
         found, version = _marker(self.marker, text)
         if found > FORMAT:
-            raise Trouble(
+            raise LaunchError(
                 f"{self.path} was written by grovekeeper {version}, which is newer than this one"
                 f" ({product_version()})",
                 "upgrade this installation, or set GROVE_HOME to another directory",
@@ -105,13 +105,13 @@ class Home:
 
     def _refuse_foreign(self) -> None:
         try:
-            content = [one for one in os.listdir(self.path) if one not in _NOT_CONTENT]
+            content = [one for one in self.path.iterdir() if one.name not in _NOT_CONTENT]
         except FileNotFoundError:
             return
         except OSError as error:
             raise from_os_error(error) from error
         if content:
-            raise Trouble(
+            raise LaunchError(
                 f"{self.path} is not empty and not a grovekeeper directory",
                 "set GROVE_HOME to an empty or new directory",
                 REFUSED,
@@ -121,7 +121,7 @@ class Home:
     def claim(self) -> Generator[bool]:
         """Hold the directory for this process; the value says whether it is its first start.
 
-        Lays the directory out when it is new. Raises :class:`Trouble` when it is foreign, newer,
+        Lays the directory out when it is new. Raises :class:`LaunchError` when it is foreign, newer,
         unwritable, on a full disk, or already held ("already running (pid N)").
         """
         version = self.judge()
@@ -134,7 +134,7 @@ class Home:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise Trouble(
+                raise LaunchError(
                     f"already running{_named(self.holder())}", "stop it with `grove down`", REFUSED
                 ) from None
             os.ftruncate(handle, 0)
@@ -173,7 +173,7 @@ class Home:
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         free = shutil.disk_usage(self.path).free
         if free < (_FIRST_START_BYTES if first else _START_BYTES):
-            raise Trouble(
+            raise LaunchError(
                 f"the disk is full: {free // (1024 * 1024)} MiB are left for {self.path}",
                 "free some space, or move GROVE_HOME to another disk",
                 REFUSED,
@@ -201,7 +201,7 @@ def _marker(path: Path, text: str) -> tuple[int, str]:
         fields = cast("dict[str, object]", document)
         return int(str(fields["format"])), str(fields.get("version", "of an unknown version"))
     except (ValueError, TypeError, KeyError):
-        raise Trouble(
+        raise LaunchError(
             f"{path} is damaged, so what is in its directory cannot be judged",
             "restore it, or set GROVE_HOME to another directory",
             REFUSED,

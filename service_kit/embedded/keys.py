@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, cast
 
+from service_kit.embedded.errors import REFUSED, LaunchError
 from service_kit.embedded.home import Home, write_private
-from service_kit.embedded.trouble import REFUSED, Trouble
 from service_kit.identity import generate_keys
 
 __all__ = ["SCHEMAS", "Keys", "ensure"]
@@ -32,7 +32,7 @@ class Keys:
 def ensure(home: Home) -> Keys:
     """Read the secrets, making those that are missing.
 
-    Raises :class:`Trouble` when the password of an existing database is lost or a file is damaged.
+    Raises :class:`LaunchError` when the password of an existing database is lost or a file is damaged.
     """
     signing, verification = home.keys / "signing.jwk", home.keys / "passport.jwks"
     if not (signing.exists() and verification.exists()):
@@ -50,7 +50,7 @@ def ensure(home: Home) -> Keys:
 def _postgres_password(home: Home) -> str:
     path = home.keys / "postgres.password"
     if not path.exists() and (home.postgres / "data").exists():
-        raise Trouble(
+        raise LaunchError(
             f"{path} is gone, and the database in {home.postgres} opens with nothing else",
             "restore the file from a backup of the directory",
             REFUSED,
@@ -83,7 +83,9 @@ def _map(path: Path, names: tuple[str, ...], make: Callable[[], str]) -> dict[st
         try:
             known = cast("dict[str, str]", json.loads(path.read_text(encoding="utf-8")))
         except ValueError:
-            raise Trouble(f"{path} is damaged", "restore it from a backup, or remove it", REFUSED) from None
+            raise LaunchError(
+                f"{path} is damaged", "restore it from a backup, or remove it", REFUSED
+            ) from None
     whole = {name: known.get(name) or make() for name in names}
     _keep(path, json.dumps({**known, **whole}))
     return whole

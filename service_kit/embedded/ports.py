@@ -6,7 +6,7 @@ import random
 import socket
 from typing import Final
 
-from service_kit.embedded.trouble import REFUSED, Trouble
+from service_kit.embedded.errors import REFUSED, LaunchError
 
 __all__ = ["HOST", "free_ports", "require_free"]
 
@@ -15,14 +15,14 @@ _RANGE: Final = (20_000, 32_000)  # below the ports that systems hand to outgoin
 
 
 def require_free(port: int) -> None:
-    """:class:`Trouble` unless ``port`` can be listened on."""
+    """:class:`LaunchError` unless ``port`` can be listened on."""
     try:
         with socket.create_server((HOST, port)):
             return
     except OSError as error:
         taken = error.errno == errno.EADDRINUSE
         why = "is taken by another program" if taken else f"cannot be used: {error.strerror}"
-        raise Trouble(f"port {port} {why}", "set GROVE_PORT to another port", REFUSED) from None
+        raise LaunchError(f"port {port} {why}", "set GROVE_PORT to another port", REFUSED) from None
 
 
 def free_ports(count: int) -> list[int]:
@@ -38,4 +38,4 @@ def free_ports(count: int) -> list[int]:
                 found.append(port)
             if len(found) == count:
                 return found
-    raise Trouble(f"no {count} free ports between {_RANGE[0]} and {_RANGE[1]}")
+    raise LaunchError(f"no {count} free ports between {_RANGE[0]} and {_RANGE[1]}")
