@@ -15,6 +15,7 @@ _STEP: Final = re.compile(r"\[(\d+|\.\.\.)\]")
 _MISSING: Final = re.compile(r"Object missing required field `(?P<field>[^`]*)`")
 _EXPECTED: Final = re.compile(r"Expected `(?P<wanted>[^`]*)`(?P<rest>[^,]*?)(?:, got `(?P<got>[^`]*)`)?")
 
+_BOUNDS: Final = ("of length", "<", ">")
 _WORDS: Final = {
     "int": "a whole number",
     "float": "a number",
@@ -58,13 +59,8 @@ def _complaint(what: str) -> str:
 
 
 def _wanted(wanted: str, rest: str) -> str:
-    kind, _, bound = wanted.partition(" ")
-    if bound and not bound.startswith("|"):
-        return f"{_WORDS.get(kind, kind)} {bound}"
-    text = _named(wanted)
-    if rest.startswith("of length"):
-        return f"{text} {rest}"
-    return text
+    bound = rest if rest.startswith(_BOUNDS) else ""
+    return f"{_named(wanted)} {bound}".strip()
 
 
 def _named(kinds: str) -> str:
