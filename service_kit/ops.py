@@ -28,9 +28,15 @@ def bind(listen: str) -> socket.socket:
     host, _, port = listen.rpartition(":")
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        return socket.create_server((host.strip("[]"), int(port)), family=family, backlog=512)
-    except (OSError, ValueError, OverflowError) as error:
+        return socket.create_server((host.strip("[]"), _port(port)), family=family, backlog=512)
+    except (OSError, ValueError) as error:
         raise ListenError(f"cannot listen on {listen}: {_reason(error)}") from error
+
+
+def _port(text: str) -> int:
+    if not 0 <= (port := int(text)) <= 65535:
+        raise ValueError(f"{port} is no port")
+    return port
 
 
 def _reason(error: Exception) -> str:

@@ -9,7 +9,7 @@ call and cannot see a stream end. A unary method therefore answers a coroutine; 
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar, cast
@@ -246,13 +246,13 @@ class Stream(AsyncIterator[_Item]):
 
 
 @asynccontextmanager
-async def streaming(call: AsyncIterator[_Item]) -> AsyncGenerator[AsyncIterator[_Item]]:
+async def streaming(call: AsyncIterable[_Item]) -> AsyncGenerator[AsyncIterator[_Item]]:
     """Iterate a streaming call inside the block; leaving it, however, ends the call.
 
     ``async with streaming(stub.Follow(request, timeout=600)) as events: async for event in events: …``
     """
     try:
-        yield call
+        yield aiter(call)
     finally:
         if isinstance(call, Stream):
             call.cancel()

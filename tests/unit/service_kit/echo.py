@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import grpc
 from opentelemetry import trace
@@ -86,9 +86,9 @@ class Echo:
 
     def register(self, grpc_server: grpc.aio.Server) -> None:
         handlers: dict[str, Any] = {
-            "Unary": grpc.unary_unary_rpc_method_handler(self.unary),  # pyright: ignore[reportArgumentType, reportUnknownVariableType]
-            "Public": grpc.unary_unary_rpc_method_handler(self.public),  # pyright: ignore[reportArgumentType, reportUnknownVariableType]
-            "Stream": grpc.unary_stream_rpc_method_handler(self.stream),  # pyright: ignore[reportArgumentType, reportUnknownVariableType]
+            "Unary": grpc.unary_unary_rpc_method_handler(self.unary),
+            "Public": grpc.unary_unary_rpc_method_handler(self.public),
+            "Stream": grpc.unary_stream_rpc_method_handler(self.stream),
         }
         generic = grpc.method_handlers_generic_handler(SERVICE, handlers)
         grpc_server.add_generic_rpc_handlers((generic,))
@@ -122,7 +122,8 @@ class Stub:
     def __init__(self, channel: grpc.aio.Channel) -> None:
         self.unary: Callable[..., Any] = channel.unary_unary(f"/{SERVICE}/Unary")
         self.public: Callable[..., Any] = channel.unary_unary(f"/{SERVICE}/Public")
-        self.stream: Callable[..., AsyncIterator[bytes]] = channel.unary_stream(f"/{SERVICE}/Stream")
+        stream = cast("Any", channel).unary_stream(f"/{SERVICE}/Stream")
+        self.stream: Callable[..., AsyncIterator[bytes]] = stream
 
 
 @asynccontextmanager
