@@ -7,12 +7,12 @@ asked for. Foreign errors become ours here and nowhere else.
 Connections are direct or session-pooled: settings are made once for each connection.
 """
 
-import asyncio
 import logging
+import select
 from collections.abc import AsyncGenerator, Generator, Iterable
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from typing import Final, Self
+from typing import Any, Final, Self, cast
 
 import psycopg
 from opentelemetry.metrics import CallbackOptions, Observation
@@ -61,7 +61,6 @@ class Database:
         self._name: str = name
         self._writing: _Pool = writing
         self._reading: _Pool = reading
-        self._checks: set[asyncio.Task[None]] = set()
         _observe(name, {"write": writing, "read": reading})
 
     @classmethod
@@ -78,9 +77,6 @@ class Database:
 
     async def close(self) -> None:
         """Close the pools; waits for connections in use."""
-        for task in self._checks:
-            task.cancel()
-        await asyncio.gather(*self._checks, return_exceptions=True)
         await self._reading.close()
         await self._writing.close()
 
@@ -92,7 +88,7 @@ class Database:
         ``grovekeeper_deadline`` (a statement ran too long). Integrity errors come as psycopg's, for the
         store to say what they mean.
         """
-        with self._guarded():
+        with translated():
             async with self._writing.connection() as connection, connection.transaction():
                 yield Tx(connection, self._name)
 
@@ -101,7 +97,7 @@ class Database:
         """Read only, each statement seeing what is committed when it starts; with ``snapshot`` all
         statements of the block see one moment. Raises as :meth:`begin` does.
         """
-        with self._guarded():
+        with translated():
             async with self._reading.connection() as connection:
                 if not snapshot:
                     yield Tx(connection, self._name)
@@ -121,26 +117,6 @@ class Database:
                 return await tx.fetch_value("select 1") == 1
         except GroveError:
             return False
-
-    @contextmanager
-    def _guarded(self) -> Generator[None]:
-        try:
-            with translated():
-                yield
-        except GroveError as error:
-            cause = error.__cause__
-            if isinstance(cause, psycopg.OperationalError) and cause.sqlstate is None:
-                self._sweep()
-            raise
-
-    def _sweep(self) -> None:
-        """After a lost connection the others are probably lost too: try them all, once at a time."""
-        if self._checks:
-            return
-        for pool in (self._writing, self._reading):
-            task = asyncio.create_task(pool.check(), name=f"{self._name} pool check")
-            self._checks.add(task)
-            task.add_done_callback(self._checks.discard)
 
 
 @contextmanager
@@ -178,6 +154,16 @@ async def connect(settings: Settings, name: str) -> AsyncGenerator[Database]:
         await database.close()
 
 
+async def _sound(connection: Connection) -> None:
+    """Called for each connection handed out. An idle one has nothing to say: if something can be read,
+    the server closed it (or sent a notice), and only then is a round trip spent on finding out.
+    """
+    poll = select.poll()
+    poll.register(connection.fileno(), select.POLLIN)
+    if poll.poll(0):
+        await AsyncConnectionPool.check_connection(cast("psycopg.AsyncConnection[Any]", connection))
+
+
 def _pool(dsn: str, name: str, limits: Limits, *, read_only: bool) -> _Pool:
     async def configure(connection: Connection) -> None:
         await connection.execute(
@@ -204,8 +190,11 @@ def _pool(dsn: str, name: str, limits: Limits, *, read_only: bool) -> _Pool:
         max_size=limits.maximum,
         max_waiting=limits.maximum * 50,
         timeout=limits.wait_s,
+        # Giving up early keeps the pauses between attempts short; the next call tries again.
+        reconnect_timeout=limits.wait_s,
         name=f"{name}-{'read' if read_only else 'write'}",
         configure=configure,
+        check=_sound,
         open=False,
     )
 

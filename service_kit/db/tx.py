@@ -29,7 +29,7 @@ Query = LiteralString | sql.SQL | sql.Composed
 Params = Sequence[object] | Mapping[str, object]
 
 _WORDS: Final = re.compile(r"\s*(?:--[^\n]*\n\s*)*([a-z]+)", re.IGNORECASE)
-_TABLE: Final = re.compile(r"\b(?:from|into|update|join)\s+(?:only\s+)?([a-z_][\w.]*)", re.IGNORECASE)
+_TABLE: Final = re.compile(r"\b(?:from|into|update|join)\s+(?:only\s+)?\"?([a-z_][\w.]*)", re.IGNORECASE)
 _VERB: Final = re.compile(r"\b(select|insert|update|delete|merge)\b", re.IGNORECASE)
 
 _tracer: Final = telemetry.tracer(__name__)

@@ -2,14 +2,21 @@ import json
 from collections.abc import AsyncGenerator, Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
 from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from psycopg import sql
 
+from service_kit.db import migrate
+from service_kit.db.migrate import Schema
+from service_kit.db.pool import Database, Limits
 from service_kit.identity import PassportSigner, PassportVerifier, generate_keys
+from service_kit.ids import new_id
 from service_kit.settings import Settings
+from tests.unit.service_kit.cluster import Cluster, cluster
 from tests.unit.service_kit.echo import Echo, Served, serving
 
 
@@ -62,3 +69,49 @@ def spans(_recorder: TracerProvider) -> Iterator[InMemorySpanExporter]:
     _exporter.clear()
     yield _exporter
     _exporter.clear()
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Cluster]:
+    with cluster() as running:
+        yield running
+
+
+@pytest.fixture
+def owner_dsn(postgres: Cluster) -> Iterator[str]:
+    """The owner's DSN of an empty database of the test's own."""
+    name = new_id("db")
+    with psycopg.connect(postgres.dsn(), autocommit=True) as connection:
+        connection.execute(sql.SQL("create database {}").format(sql.Identifier(name)))
+    yield postgres.dsn(name)
+    with psycopg.connect(postgres.dsn(), autocommit=True) as connection:
+        connection.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
+
+
+@pytest.fixture
+def things(tmp_path: Path) -> Schema:
+    """A service's schema with one table and a job queue."""
+    directory = tmp_path / "migrations"
+    directory.mkdir()
+    (directory / "0001_things.sql").write_text(
+        "create table thing (id text primary key, n int not null default 0);\n"
+        "create table note (id bigint generated always as identity, text text);\n"
+    )
+    return Schema("things", directory, jobs=True)
+
+
+PASSWORD = "a password, 'quoted' \\ and all"
+
+
+@pytest.fixture
+async def service_dsn(owner_dsn: str, things: Schema) -> str:
+    """The DSN of the service's role on a migrated database."""
+    await migrate.run(owner_dsn, things, PASSWORD)
+    return migrate.role_dsn(owner_dsn, things, PASSWORD)
+
+
+@pytest.fixture
+async def database(service_dsn: str) -> AsyncGenerator[Database]:
+    opened = await Database.open(service_dsn, "things", Limits(maximum=4, wait_s=2.0))
+    yield opened
+    await opened.close()
