@@ -13,7 +13,7 @@ from tests.unit.gateway.requests import made
 @pytest.mark.parametrize("code", list(TABLE))
 def test_every_code_has_the_five_fields_and_a_trace_id(code: str):
     answer = errors.response(GroveError(code, "No.", param="a.b", detail={"supported": ["x"]}))
-    body = json.loads(answer.body)
+    body = json.loads(bytes(answer.body))
     assert answer.status_code >= 400
     assert answer.headers["content-type"] == "application/json; charset=utf-8"
     assert list(body) == ["error"]
@@ -24,7 +24,7 @@ def test_every_code_has_the_five_fields_and_a_trace_id(code: str):
 
 
 def test_an_unknown_param_and_no_detail_are_null_and_the_trace_id():
-    body = json.loads(errors.response(GroveError("invalid_input", "No.")).body)
+    body = json.loads(bytes(errors.response(GroveError("invalid_input", "No.")).body))
     assert body["error"]["param"] is None
     assert list(body["error"]["detail"]) == ["trace_id"]
 
