@@ -18,6 +18,10 @@ _NOT_FOR_CHILDREN: Final = ("GROVE_ADMIN_TOKEN", "GROVE_ROLE_PASSWORD", "GROVE_U
 class UpSettings(EmbeddingSettings):
     """For the `grove` command: where the deployment lives and how it is reached."""
 
+    home: Path | None = Field(
+        default=None,
+        description="Directory of everything an embedded deployment keeps. Unset: `~/.local/share/grovekeeper`.",
+    )
     url: str | None = Field(
         default=None, description="Base URL the `grove` command calls. Unset: the running deployment's."
     )
