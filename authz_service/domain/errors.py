@@ -1,0 +1,43 @@
+"""The refusals of this service, each in one place (Memories, section 12)."""
+
+from service_kit.errors import GroveError
+
+
+def memory_not_found(param: str | None = None) -> GroveError:
+    """No such memory, or one the caller holds nothing on: one answer for both."""
+    return GroveError("memory_not_found", "There is no such memory.", param=param)
+
+
+def memory_forbidden(param: str | None = None) -> GroveError:
+    """The caller sees the memory and lacks the privilege."""
+    return GroveError("memory_forbidden", "You lack the privilege for this on this memory.", param=param)
+
+
+def memory_invalid(message: str, param: str | None = None) -> GroveError:
+    """What is asked would break the tree."""
+    return GroveError("memory_invalid", message, param=param)
+
+
+def invalid_input(message: str, param: str) -> GroveError:
+    """A request field that is not acceptable."""
+    return GroveError("invalid_input", message, param=param)
+
+
+def invalid_credential() -> GroveError:
+    """Malformed, unknown, expired or revoked: one answer for all."""
+    return GroveError("invalid_credential", "The credential is not valid.")
+
+
+def grant_not_found() -> GroveError:
+    """No such grant on this memory."""
+    return GroveError("grovekeeper_not_found", "There is no such grant on this memory.", param="grant_id")
+
+
+def token_not_found() -> GroveError:
+    """No such token."""
+    return GroveError("grovekeeper_not_found", "There is no such token.")
+
+
+def id_is_taken() -> GroveError:
+    """A node with this id was made by somebody else."""
+    return GroveError("grovekeeper_conflict", "This memory id is taken.", param="id")

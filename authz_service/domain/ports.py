@@ -1,0 +1,160 @@
+"""What the use cases need of a store. A docstring here is the contract, errors included.
+
+Every verb may raise ``grovekeeper_unavailable`` or ``grovekeeper_deadline`` for want of a database.
+Nothing here is ever answered from a cache: a read sees what was committed before it was asked.
+"""
+
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from datetime import datetime
+from typing import Protocol
+
+from authz_service.domain.caller import Caller
+from authz_service.domain.model import Grant, NewToken, Place, Token
+
+
+class View(Protocol):
+    """The tree and its grants at one moment."""
+
+    async def places(self, caller: Caller, ids: Sequence[str], *, count: bool = False) -> list[Place | None]:
+        """Each node as the caller holds it, None for one that does not exist; in the order asked.
+
+        Places the caller holds nothing on are answered too (``visible`` is false). ``count`` fills in
+        ``children`` of the visible ones.
+        """
+        ...
+
+    async def children(self, caller: Caller, parent: Place, need: int, after: str, limit: int) -> list[str]:
+        """Ids of direct children of ``parent`` on which the caller holds any privilege in ``need``,
+        greater than ``after``, ascending, ``limit`` at most.
+        """
+        ...
+
+    async def entries(self, caller: Caller, after: str, limit: int) -> list[str]:
+        """Ids greater than ``after``, ascending, ``limit`` at most, of nodes that may be where the caller
+        enters the tree. All of those are among them, others too: look at each place.
+        """
+        ...
+
+    async def descendants(
+        self, caller: Caller, start: Place, need: int, levels: int, after: tuple[int, str], limit: int
+    ) -> list[tuple[int, str]]:
+        """(depth, id) of nodes at most ``levels`` below ``start`` on which the caller holds any privilege in
+        ``need``, greater than ``after``, ascending, ``limit`` at most.
+
+        Complete: a node is found below others that the caller cannot see. ``start`` must be visible.
+        """
+        ...
+
+    async def grants_on(self, ids: Sequence[str]) -> list[Grant]:
+        """Every grant that sits on one of these nodes, creators' implicit ones included, oldest first."""
+        ...
+
+
+class Change(View, Protocol):
+    """One transaction. What it wrote is visible to all from its end on, or nothing of it ever."""
+
+    async def hold_shape(self, *, alone: bool) -> None:
+        """Keep the tree's shape as it is until the end: nothing moves or is deleted meanwhile.
+
+        ``alone`` also keeps nodes from being added; whoever moves or deletes holds it so. Take it
+        before looking at what the change depends on.
+        """
+        ...
+
+    async def creator_of(self, node: str) -> str | None:
+        """The principal that created a node, None for one that does not exist."""
+        ...
+
+    async def add_node(
+        self, node: str, parent: str, *, restricted: bool, creator: str, now: datetime
+    ) -> bool:
+        """Add a node below ``parent`` ("": a root). False, and nothing done, when the id is there already."""
+        ...
+
+    async def move(self, node: str, parent: str) -> None:
+        """Put a node, with everything below it, under ``parent`` ("": a root). One row changes."""
+        ...
+
+    async def restrict(self, node: str, *, restricted: bool) -> None:
+        """Set or lift the cutoff. One row changes."""
+        ...
+
+    async def height(self, node: str, most: int) -> int:
+        """Levels of the subtree at ``node``, itself the first; looks no deeper than ``most``."""
+        ...
+
+    async def subtree(self, node: str, most: int) -> list[str]:
+        """Ids of ``node`` and everything below it; no more than ``most`` of them."""
+        ...
+
+    async def remove(self, ids: Sequence[str]) -> None:
+        """Remove whole subtrees with the grants on them. ``ids`` must be closed downward."""
+        ...
+
+    async def discard(self, ids: Sequence[str]) -> None:
+        """Remove those of these nodes that have nothing below them but others of these."""
+        ...
+
+    async def grant(self, node: str, principal: str, mask: int, now: datetime) -> Grant:
+        """Unite ``mask`` with what the principal holds on the node by the one grant it may have there.
+
+        ``memory_not_found`` when the node was deleted meanwhile.
+        """
+        ...
+
+    async def revoke(self, node: str, grant_id: str) -> Grant | None:
+        """Remove a grant that sits on ``node``, its creator's implicit one included; None when none is it."""
+        ...
+
+
+class Store(Protocol):
+    """Where the tree, its grants and nothing else is kept."""
+
+    async def place(self, caller: Caller, node: str, *, count: bool = False) -> Place | None:
+        """One node as :meth:`View.places` answers it, decided in one statement that began after this call."""
+        ...
+
+    async def places(self, caller: Caller, ids: Sequence[str]) -> list[Place | None]:
+        """Many nodes, decided in one statement."""
+        ...
+
+    def view(self) -> AbstractAsyncContextManager[View]:
+        """Several questions about one moment."""
+        ...
+
+    def change(self) -> AbstractAsyncContextManager[Change]:
+        """Several questions and changes as one."""
+        ...
+
+    async def existing(self, ids: Sequence[str]) -> list[str]:
+        """Those of these ids that name a node."""
+        ...
+
+    async def created_before(self, moment: datetime, after: str, limit: int) -> list[str]:
+        """Ids greater than ``after`` of nodes created before ``moment``, ascending, ``limit`` at most."""
+        ...
+
+
+class Tokens(Protocol):
+    """Where bearer tokens are kept, by their SHA-256 only."""
+
+    async def find(self, sha256: bytes) -> Token | None:
+        """The token with this hash, whatever became of it; strict as :meth:`Store.place` is."""
+        ...
+
+    async def add(self, token: NewToken) -> None:
+        """Keep a new token."""
+        ...
+
+    async def revoke(self, *, token_id: str = "", sha256: bytes = b"", now: datetime) -> str | None:
+        """Revoke by id or by hash; answers the id, None when there is none. Once revoked stays revoked."""
+        ...
+
+    async def ensure_bootstrap(self, tokens: Sequence[tuple[str, NewToken]], now: datetime) -> list[str]:
+        """Make the named tokens the only valid ones that a bootstrap brought in; one transaction.
+
+        Tokens known already are left as they are; those of earlier bootstraps that are not among these
+        are revoked. Answers the names of tokens that are there but revoked.
+        """
+        ...

@@ -1,0 +1,22 @@
+"""Revoking (Memories, section 3.1)."""
+
+from authz_service.domain import errors
+from authz_service.domain.caller import Caller
+from authz_service.domain.decide import demand
+from authz_service.domain.model import Grant, Privilege
+from authz_service.domain.ports import Store
+
+
+async def revoke_grant(store: Store, caller: Caller, node: str, grant_id: str) -> Grant:
+    """The grant as it was. From the answer on it decides nothing.
+
+    It must sit on this very node; an inherited one is revoked where it sits. The creator's implicit
+    grant can be revoked like any other. Needs ``delete`` on the node; ``grovekeeper_not_found`` for a
+    grant that is not on it.
+    """
+    async with store.change() as tx:
+        demand((await tx.places(caller, [node]))[0], Privilege.DELETE)
+        revoked = await tx.revoke(node, grant_id)
+        if revoked is None:
+            raise errors.grant_not_found()
+        return revoked

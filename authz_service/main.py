@@ -1,0 +1,116 @@
+"""The composition root: settings, then pool, then store, then use cases, then servicers."""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+from authz_service.api.servicer import (
+    AccessServicer,
+    AuthenticationServicer,
+    GrantsServicer,
+    TokensServicer,
+    TreeServicer,
+)
+from authz_service.domain import bootstrap
+from authz_service.domain.add_grant import AddGrant
+from authz_service.domain.attach_harness import AttachHarness
+from authz_service.domain.authenticate import Authenticate
+from authz_service.domain.create_node import CreateNode
+from authz_service.domain.create_token import CreateToken
+from authz_service.domain.decide import RootRight
+from authz_service.domain.mint_passport import MintPassport
+from authz_service.domain.revoke_token import RevokeToken
+from authz_service.domain.update_node import UpdateNode
+from authz_service.settings import Settings
+from authz_service.store.postgres import PostgresStore
+from authz_service.store.tokens import PostgresTokens
+from protos.authz.v1 import authz_pb2_grpc as rpc
+from service_kit.clock import SystemClock
+from service_kit.db import migrate
+from service_kit.db.pool import Database, connect
+from service_kit.errors import GroveError
+from service_kit.identity import PassportSigner
+from service_kit.rpc.passport import AUTHENTICATE
+from service_kit.rpc.server import Wiring
+from service_kit.settings import SettingsError
+
+SCHEMA: Final = migrate.Schema("authz", Path(__file__).parent / "store" / "migrations")
+
+_SERVICES: Final = ("Authentication", "Tokens", "Access", "Tree", "Grants")
+_RETRY_S: Final = 1.0
+_log: Final = logging.getLogger(__name__)
+
+
+@asynccontextmanager
+async def build(settings: Settings) -> AsyncGenerator[Wiring]:
+    """The service, ready to be served."""
+    signer, named = _signer(settings), _bootstrap_file(settings)
+    async with connect(settings, "authz") as database:
+        store, tokens, clock = PostgresStore(database), PostgresTokens(database), SystemClock()
+        roots = RootRight(admin_only=settings.authz_root_creation == "admin")
+        start = Bootstrap(database, tokens, named)
+        authentication = AuthenticationServicer(Authenticate(tokens, signer, clock))
+        issuing = TokensServicer(CreateToken(tokens, clock), RevokeToken(tokens, clock), MintPassport(signer))
+        access = AccessServicer(store)
+        tree = TreeServicer(store, CreateNode(store, roots, clock), UpdateNode(store, roots))
+        grants = GrantsServicer(store, AddGrant(store, clock), AttachHarness(store, clock))
+        yield Wiring(
+            servicers=[
+                lambda server: rpc.add_AuthenticationServicer_to_server(authentication, server),
+                lambda server: rpc.add_TokensServicer_to_server(issuing, server),
+                lambda server: rpc.add_AccessServicer_to_server(access, server),
+                lambda server: rpc.add_TreeServicer_to_server(tree, server),
+                lambda server: rpc.add_GrantsServicer_to_server(grants, server),
+            ],
+            service_names=[f"grovekeeper.authz.v1.{name}" for name in _SERVICES],
+            background=[start.run],
+            ready=start.ready,
+            public_methods=frozenset({AUTHENTICATE}),
+        )
+
+
+class Bootstrap:
+    """Brings the bootstrap tokens in once the schema is there; ready means that both are done."""
+
+    def __init__(self, database: Database, tokens: PostgresTokens, named: list[bootstrap.Named]) -> None:
+        self._database: Database = database
+        self._tokens: PostgresTokens = tokens
+        self._named: list[bootstrap.Named] = named
+        self._done: bool = False
+
+    async def ready(self) -> bool:
+        """Whether requests can be served."""
+        return self._done and await migrate.current(self._database, SCHEMA)
+
+    async def run(self) -> None:
+        """Try until the database answers and its schema is this release's."""
+        while not self._done:
+            try:
+                if await migrate.current(self._database, SCHEMA):
+                    await bootstrap.ensure(self._tokens, self._named, SystemClock())
+                    self._done = True
+                    return
+            except GroveError as error:
+                _log.warning("the bootstrap tokens have to wait: %s", error.message)
+            await asyncio.sleep(_RETRY_S)
+
+
+def _signer(settings: Settings) -> PassportSigner:
+    try:
+        return PassportSigner(settings.signing_key_file())
+    except (OSError, ValueError, KeyError) as error:
+        name = settings.variable("passport_signing_key_file")
+        raise SettingsError(f"{name} cannot be used: {type(error).__name__}") from error
+
+
+def _bootstrap_file(settings: Settings) -> list[bootstrap.Named]:
+    if settings.authz_bootstrap_file is None:
+        return []
+    try:
+        return bootstrap.parse(settings.authz_bootstrap_file.read_text(encoding="utf-8"))
+    except (OSError, bootstrap.BootstrapError, UnicodeDecodeError) as error:
+        told = error.strerror if isinstance(error, OSError) else error
+        raise SettingsError(f"{settings.variable('authz_bootstrap_file')} cannot be used: {told}") from error

@@ -1,0 +1,166 @@
+"""The tree and its grants in Postgres."""
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from datetime import datetime
+from typing import Final
+
+from psycopg import errors as postgres
+
+from authz_service.domain import errors
+from authz_service.domain.caller import Caller
+from authz_service.domain.model import Grant, Place
+from authz_service.domain.ports import Change, View
+from authz_service.store.batch import Batcher
+from authz_service.store.decide import Ask, decide
+from authz_service.store.view import PostgresView, creator_grant_id, grant
+from service_kit.db.pool import Database
+from service_kit.ids import new_id
+
+_SHAPE: Final = (0x61757468, 1)
+"""The advisory lock of the tree's shape ("auth", 1)."""
+
+
+class PostgresChange(PostgresView):
+    """The verbs of ``domain.ports.Change`` in one transaction."""
+
+    async def hold_shape(self, *, alone: bool) -> None:
+        await self._tx.execute(
+            "select pg_advisory_xact_lock(%s, %s)"
+            if alone
+            else "select pg_advisory_xact_lock_shared(%s, %s)",
+            _SHAPE,
+        )
+
+    async def creator_of(self, node: str) -> str | None:
+        row = await self._tx.fetch_one("select creator from node where id = %s", (node,))
+        return None if row is None else row["creator"]
+
+    async def add_node(
+        self, node: str, parent: str, *, restricted: bool, creator: str, now: datetime
+    ) -> bool:
+        added = await self._tx.execute(
+            "insert into node (id, parent_id, restricted, creator, created_at)"
+            " values (%s, nullif(%s, ''), %s, %s, %s) on conflict (id) do nothing",
+            (node, parent, restricted, creator, now),
+        )
+        return added == 1
+
+    async def move(self, node: str, parent: str) -> None:
+        await self._tx.execute("update node set parent_id = nullif(%s, '') where id = %s", (parent, node))
+
+    async def restrict(self, node: str, *, restricted: bool) -> None:
+        await self._tx.execute(
+            "update node set restricted = %(to)s where id = %(id)s and restricted <> %(to)s",
+            {"id": node, "to": restricted},
+        )
+
+    async def height(self, node: str, most: int) -> int:
+        return await self._tx.fetch_value(
+            """
+            with recursive level as (
+                select %(node)s::text collate "C" as id, 1 as height
+              union all
+                select k.id, l.height + 1
+                from level l cross join lateral (select id from node where parent_id = l.id offset 0) k
+                where l.height < %(most)s
+            )
+            select max(height) from level
+            """,
+            {"node": node, "most": most},
+        )
+
+    async def subtree(self, node: str, most: int) -> list[str]:
+        rows = await self._tx.fetch_all(
+            """
+            with recursive below as (
+                select id from node where id = %(node)s
+              union all
+                select k.id
+                from below b cross join lateral (select id from node where parent_id = b.id offset 0) k
+            )
+            select id from below limit %(most)s
+            """,
+            {"node": node, "most": most},
+        )
+        return [row["id"] for row in rows]
+
+    async def remove(self, ids: Sequence[str]) -> None:
+        await self._tx.execute("delete from node where id = any (%s)", (list(ids),))
+
+    async def discard(self, ids: Sequence[str]) -> None:
+        wanted = list(ids)
+        while await self._tx.execute(
+            "delete from node n where n.id = any (%s)"
+            " and not exists (select from node k where k.parent_id = n.id)",
+            (wanted,),
+        ):
+            pass
+
+    async def grant(self, node: str, principal: str, mask: int, now: datetime) -> Grant:
+        try:
+            row = await self._tx.fetch_one(
+                "insert into grants (id, node, principal, privs, created_at) values (%s, %s, %s, %s, %s)"
+                " on conflict (node, principal) do update set privs = grants.privs | excluded.privs"
+                " returning id, node, principal, privs, created_at, false as creator",
+                (new_id("hgrt"), node, principal, mask, now),
+            )
+        except postgres.ForeignKeyViolation:
+            raise errors.memory_not_found() from None
+        if row is None:
+            raise errors.memory_not_found()
+        return grant(row)
+
+    async def revoke(self, node: str, grant_id: str) -> Grant | None:
+        if grant_id == creator_grant_id(node):
+            row = await self._tx.fetch_one(
+                "update node set creator_revoked = true where id = %(node)s and not creator_revoked"
+                " returning %(grant)s::text as id, id as node, creator as principal, 15 as privs,"
+                " created_at, true as creator",
+                {"node": node, "grant": grant_id},
+            )
+        else:
+            row = await self._tx.fetch_one(
+                "delete from grants where id = %s and node = %s"
+                " returning id, node, principal, privs, created_at, false as creator",
+                (grant_id, node),
+            )
+        return None if row is None else grant(row)
+
+
+class PostgresStore:
+    """``domain.ports.Store``."""
+
+    def __init__(self, database: Database) -> None:
+        self._database: Database = database
+        self._places: Batcher[Ask, Place | None] = Batcher(database, decide)
+
+    async def place(self, caller: Caller, node: str, *, count: bool = False) -> Place | None:
+        return await self._places.ask(Ask(caller, node, count))
+
+    async def places(self, caller: Caller, ids: Sequence[str]) -> list[Place | None]:
+        async with self._database.read() as tx:
+            return await PostgresView(tx).places(caller, ids)
+
+    @asynccontextmanager
+    async def view(self) -> AsyncGenerator[View]:
+        async with self._database.read(snapshot=True) as tx:
+            yield PostgresView(tx)
+
+    @asynccontextmanager
+    async def change(self) -> AsyncGenerator[Change]:
+        async with self._database.begin() as tx:
+            yield PostgresChange(tx)
+
+    async def existing(self, ids: Sequence[str]) -> list[str]:
+        async with self._database.read() as tx:
+            rows = await tx.fetch_all("select id from node where id = any (%s) order by id", (list(ids),))
+        return [row["id"] for row in rows]
+
+    async def created_before(self, moment: datetime, after: str, limit: int) -> list[str]:
+        async with self._database.read() as tx:
+            rows = await tx.fetch_all(
+                "select id from node where id > %s and created_at < %s order by id limit %s",
+                (after, moment, limit),
+            )
+        return [row["id"] for row in rows]

@@ -1,0 +1,263 @@
+"""The tree and its grants as a listing needs them.
+
+The listings find ids of nodes that qualify, by the rule of ``domain.caller.place`` written as conditions;
+every node shown is then decided upon from its own lineage. Statements reach rows only by index, as in
+``store.decide``.
+"""
+
+# ruff: noqa: S608 - statements are put together from literals only; the type checker refuses anything else
+
+from collections.abc import Sequence
+from typing import Any, Final, LiteralString
+
+from authz_service.domain.caller import Caller
+from authz_service.domain.model import MAX_DEPTH, Grant, Place
+from authz_service.store.decide import CHILD, ENTRY, FEW, OWN, Ask, decide
+from service_kit.db.pool import Row, Tx
+
+# The one caller of a listing.
+_CALLER: Final = """(
+    select %(principals)s::text[] as principals, %(entries)s::text[] as entries, %(caps)s::int[] as caps
+) c"""
+
+_MANY: Final = """
+select (
+    select count(*) from (select from node where parent_id = %(parent)s and restricted limit %(few)s + 1) some
+) > %(few)s or (
+    select count(*) from (
+        select from node where not %(bulk)s and parent_id = %(parent)s and not restricted limit %(few)s + 1
+    ) some
+) > %(few)s
+"""
+
+# Children that must be looked at one by one, reached from their parent …
+_CHILDREN_LOOKED_AT: Final = """(
+    select * from node where parent_id = %(parent)s and restricted and id > %(after)s
+    union all
+    select * from node where parent_id = %(parent)s and not restricted and id > %(after)s
+        and (not %(bulk)s or id = any (%(entries)s::text[]))
+) k"""
+
+# … or from what the caller holds itself, where the parent has too many.
+_CHILDREN_HELD: Final = """(
+    select n.* from (
+        select g.node as id from grants g where g.principal = any (%(principals)s::text[])
+        union
+        select m.id from node m where m.creator = any (%(principals)s::text[]) and not m.creator_revoked
+        union
+        select unnest(%(entries)s::text[])
+    ) s cross join lateral (select * from node where node.id = s.id offset 0) n
+    where n.parent_id = %(parent)s and n.id > %(after)s
+        and (n.restricted or not %(bulk)s or n.id = any (%(entries)s::text[]))
+) k"""
+
+_CHILDREN_HEAD: Final = """
+select s.id from (
+    (
+        select k.id from node k
+        where %(bulk)s and k.parent_id = %(parent)s and not k.restricted and k.id > %(after)s
+            and k.id <> all (%(entries)s::text[])
+        order by k.id limit %(limit)s
+    ) union all (
+        select k.id from """
+
+_CHILDREN_TAIL: Final = (
+    " cross join "
+    + _CALLER
+    + " cross join (select %(held)s::int as held, %(cap)s::int as cap) q where ("
+    + CHILD
+    + """ & %(need)s) <> 0
+        order by k.id limit %(limit)s
+    )
+) s order by s.id limit %(limit)s
+"""
+)
+
+_CHILDREN: Final = _CHILDREN_HEAD + _CHILDREN_LOOKED_AT + _CHILDREN_TAIL
+_CHILDREN_OF_MANY: Final = _CHILDREN_HEAD + _CHILDREN_HELD + _CHILDREN_TAIL
+
+
+def _inside(node: LiteralString) -> LiteralString:
+    """The parent of a node is one the caller holds something on by itself. Says nothing under a narrowing."""
+    return (
+        "(not %(narrowed)s and exists (select from node n join node k on k.id = n.parent_id cross join "
+        + _CALLER
+        + " where n.id = "
+        + node
+        + " and "
+        + OWN
+        + " <> 0))"
+    )
+
+
+_ENTRIES: Final = (
+    """
+select distinct s.id from (
+    select f.id from unnest(%(principals)s::text[]) as p (principal) cross join lateral (
+        select g.node as id from grants g
+        where g.principal = p.principal and g.node > %(after)s and not """
+    + _inside("g.node")
+    + """
+        order by g.node limit %(limit)s
+    ) f
+  union all
+    select f.id from unnest(%(principals)s::text[]) as p (principal) cross join lateral (
+        select m.id from node m
+        where m.creator = p.principal and not m.creator_revoked and m.id > %(after)s and not """
+    + _inside("m.id")
+    + """
+        order by m.id limit %(limit)s
+    ) f
+  union all
+    select e.id from unnest(%(entries)s::text[]) as e (id) where e.id > %(after)s
+) s order by s.id limit %(limit)s
+"""
+)
+
+# climb: from every node the caller holds something on by itself up to the start, keeping those that what
+# is held further up does not flow down to: below a cutoff, and with nothing of its own in between.
+# down: from the start and from those, through open children. The regions do not overlap.
+_DESCENDANTS: Final = (
+    """
+with recursive own as (
+    select s.id, bit_or(s.privs) as privs from (
+        select g.node as id, g.privs::int as privs from grants g where g.principal = any (%(principals)s::text[])
+        union all
+        select m.id, 15 from node m where m.creator = any (%(principals)s::text[]) and not m.creator_revoked
+    ) s group by s.id
+), climb as (
+    select o.id as seed, o.privs, k.parent_id as next, 1 as depth, k.restricted as closed, """
+    + ENTRY
+    + """ as cap
+    from own o cross join lateral (select * from node where node.id = o.id offset 0) k cross join """
+    + _CALLER
+    + """
+    where k.id <> %(start)s and k.parent_id is not null
+  union all
+    select b.seed, b.privs, k.parent_id, b.depth + 1, b.closed or k.restricted, coalesce(b.cap, """
+    + ENTRY
+    + """)
+    from climb b cross join lateral (select * from node where node.id = b.next offset 0) k cross join """
+    + _CALLER
+    + """
+    where b.next <> %(start)s and k.parent_id is not null and b.depth < %(levels)s
+        and (b.closed or """
+    + OWN
+    + """ = 0)
+), seed as (
+    select seed, privs, depth, cap from climb where next = %(start)s and closed and depth <= %(levels)s
+), down as (
+    select %(start)s::text collate "C" as id, 0 as depth, %(held)s::int as held, %(cap)s::int as cap
+  union all
+    select seed, depth, privs, coalesce(cap, %(cap)s::int) from seed where depth <= %(bound)s
+  union all
+    select k.id, d.depth + 1,
+           case when not %(narrowed)s and (d.held & %(need)s) <> 0 then d.held else d.held | """
+    + OWN
+    + """ end,
+           coalesce("""
+    + ENTRY
+    + """, d.cap)
+    from down d cross join lateral (
+        select * from node where parent_id = d.id and not restricted offset 0
+    ) k cross join """
+    + _CALLER
+    + """
+    where d.depth < %(bound)s
+)
+select deeper.yes as deeper, page.depth, page.id
+from (
+    select (select max(depth) from down) >= %(bound)s
+        or exists (select from seed where depth > %(bound)s) as yes
+) deeper left join lateral (
+    select depth, id from down
+    where depth > 0 and (held & cap & %(need)s) <> 0 and (depth, id) > (%(after_depth)s, %(after)s)
+    order by depth, id limit %(limit)s
+) page on true
+"""
+)
+
+_GRANTS: Final = """
+select id, node, principal, privs, created_at, false as creator from grants where node = any (%(ids)s)
+union all
+select 'hgrt_' || substr(id, 6), id, creator, 15, created_at, true
+from node where id = any (%(ids)s) and not creator_revoked
+order by created_at, id
+"""
+
+
+def creator_grant_id(node: str) -> str:
+    """The id of the implicit grant of whoever created a node: the node's own digits, so it never changes."""
+    return f"hgrt_{node.removeprefix('hmem_')}"
+
+
+def grant(row: Row) -> Grant:
+    """A grant from its row."""
+    return Grant(
+        row["id"], row["node"], row["principal"], row["privs"], row["created_at"], creator=row["creator"]
+    )
+
+
+class PostgresView:
+    """The verbs of ``domain.ports.View`` on one connection."""
+
+    def __init__(self, tx: Tx) -> None:
+        self._tx: Tx = tx
+
+    async def places(self, caller: Caller, ids: Sequence[str], *, count: bool = False) -> list[Place | None]:
+        return await decide(self._tx, [Ask(caller, one, count) for one in ids])
+
+    async def children(self, caller: Caller, parent: Place, need: int, after: str, limit: int) -> list[str]:
+        params = _caller(caller) | {
+            "parent": parent.id,
+            "held": parent.held,
+            "cap": parent.cap,
+            "need": need,
+            # All open children but entries are held as the parent is.
+            "bulk": parent.mask & need != 0,
+            "after": after,
+            "limit": limit,
+            "few": FEW,
+        }
+        many = await self._tx.fetch_value(_MANY, params)
+        rows = await self._tx.fetch_all(_CHILDREN_OF_MANY if many else _CHILDREN, params)
+        return [row["id"] for row in rows]
+
+    async def entries(self, caller: Caller, after: str, limit: int) -> list[str]:
+        rows = await self._tx.fetch_all(_ENTRIES, _caller(caller) | {"after": after, "limit": limit})
+        return [row["id"] for row in rows]
+
+    async def descendants(
+        self, caller: Caller, start: Place, need: int, levels: int, after: tuple[int, str], limit: int
+    ) -> list[tuple[int, str]]:
+        params = _caller(caller) | {
+            "start": start.id,
+            "held": start.held,
+            "cap": start.cap,
+            "need": need,
+            "levels": levels,
+            "after_depth": after[0],
+            "after": after[1],
+            "limit": limit,
+        }
+        # Nearest first: go down only as far as the page needs, further with each attempt.
+        bound, further = max(after[0], 1), 1
+        while True:
+            rows = await self._tx.fetch_all(_DESCENDANTS, params | {"bound": min(bound, levels)})
+            found = [(row["depth"], row["id"]) for row in rows if row["id"] is not None]
+            if len(found) >= limit or bound >= min(levels, MAX_DEPTH) or not rows[0]["deeper"]:
+                return found
+            bound, further = bound + further, further * 2
+
+    async def grants_on(self, ids: Sequence[str]) -> list[Grant]:
+        return [grant(row) for row in await self._tx.fetch_all(_GRANTS, {"ids": list(ids)})]
+
+
+def _caller(caller: Caller) -> dict[str, Any]:
+    """The parameters of the one caller of a listing."""
+    return {
+        "principals": list(caller.principals),
+        "entries": list(caller.caps),
+        "caps": list(caller.caps.values()),
+        "narrowed": caller.narrowed,
+    }
