@@ -81,6 +81,8 @@ def application(settings: GatewaySettings, clients: Clients) -> FastAPI:
         redirect_slashes=False,
         default_response_class=Response,
         responses=openapi.ERRORS,
+        # The framework's own would record queries, which carry content, and a span for each of its steps.
+        telemetry={"tracing": False, "metrics": False, "logs": False, "operation_spans": False},
         exception_handlers={HTTPException: _on_http, RequestValidationError: _on_validation},
     )
     discovery_routes.routes(app)

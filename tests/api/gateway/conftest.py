@@ -9,6 +9,8 @@ import pytest
 import pytest_asyncio
 from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from gateway.main import serve
 from gateway.settings import GatewaySettings
@@ -16,9 +18,13 @@ from tests.api.gateway.backends import ALICE, Script, served
 
 
 @pytest.fixture(scope="session", autouse=True)
-def trace_ids() -> None:
-    """As in a process: there is always a tracer provider, so that errors carry real trace ids."""
-    trace.set_tracer_provider(TracerProvider(shutdown_on_exit=False))
+def spans() -> InMemorySpanExporter:
+    """As in a process: there is a tracer provider, so that errors carry real trace ids; its spans are kept."""
+    kept = InMemorySpanExporter()
+    provider = TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(kept))
+    trace.set_tracer_provider(provider)
+    return kept
 
 
 @pytest.fixture(scope="module")

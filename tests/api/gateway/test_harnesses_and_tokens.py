@@ -124,12 +124,12 @@ async def test_a_put_without_a_name_keeps_it_and_a_create_is_called_after_its_ba
     [
         ("mcp_servers", [{"name": "a", "url": "https://example.org"}]),
         ("mcpServers", [{"name": "a", "url": "https://example.org"}]),
-        ("skills", [{"name": "a", "files": []}]),
-        ("plugins", [{"files": []}]),
+        ("skills", [{"name": "a"}]),
+        ("plugins", [{"name": "a"}]),
     ],
 )
 async def test_what_is_not_offered_yet_is_refused_unless_empty(
-    alice: httpx.AsyncClient, script: Script, field: str, value: list[Any]
+    alice: httpx.AsyncClient, script: Script, field: str, value: list[dict[str, str]]
 ):
     script.answers["CreateHarness"] = DESK
     body = {"name": "a", "base": "scripted"}
@@ -254,7 +254,8 @@ async def test_a_token_is_revoked_by_itself_or_by_its_id(alice: httpx.AsyncClien
     assert (await alice.post(f"{path}/revoke", json={"id": "tok_1"})).json() == revoked
     assert (await alice.delete(f"{path}/tok_1")).json() == revoked
     assert [call.request.WhichOneof("which") for call in script.calls] == ["token", "id", "id"]
-    for body in ({}, {"id": "a", "token": "b"}):
+    bodies: list[dict[str, str]] = [{}, {"id": "a", "token": "b"}]
+    for body in bodies:
         assert fault(await alice.post(f"{path}/revoke", json=body))["code"] == "invalid_input"
 
 
