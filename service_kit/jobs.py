@@ -43,6 +43,7 @@ Identity = Callable[[], AbstractAsyncContextManager[object]]
 
 _MAX_QUEUE: Final = 40  # what Postgres leaves of a channel name after procrastinate's prefix
 _MAX_DELAY_S: Final = 300.0
+_PERSIST_PAUSES_S: Final = (0.1, 0.5, 2.0)
 _RESTART_S: Final = (0.2, 5.0)
 _RESTARTABLE: Final = (ProcrastinateException, psycopg.Error, OSError)
 
@@ -102,12 +103,28 @@ class _Backoff(BaseRetryStrategy):
 
 
 class _Worker(Worker):
-    """procrastinate's worker, whose watch over its own side tasks ends when one of them returns: the one
-    that would defer periodic jobs (we do that ourselves) must not.
-    """
+    """procrastinate's worker, with two of its weak spots mended."""
 
     async def _periodic_deferrer(self) -> None:
+        """Its watch over its side tasks ends when one of them returns, so this one, which has nothing to
+        do (periodic jobs are ours), must not.
+        """
         await asyncio.Event().wait()
+
+    async def _persist_job_status(self, *args: Any, **kwargs: Any) -> None:
+        """A job whose end is not written down would be held for as long as this worker lives: try again,
+        and then let go of everything by registering anew.
+        """
+        for pause in _PERSIST_PAUSES_S:
+            try:
+                return await super()._persist_job_status(*args, **kwargs)
+            except ConnectorException:
+                await asyncio.sleep(pause)
+        try:
+            await super()._persist_job_status(*args, **kwargs)
+        except ConnectorException:
+            _log.warning("the end of a job could not be written down; it will run again")
+            self.stop()
 
 
 @dataclass
