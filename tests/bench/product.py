@@ -36,7 +36,7 @@ async def started(floors: Floors) -> AsyncGenerator[Product]:
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                env={**os.environ, **_environment(home, floors)},
+                env=_environment(home, floors),
             )
         try:
             state = await _ready(process, home, log)
@@ -46,7 +46,11 @@ async def started(floors: Floors) -> AsyncGenerator[Product]:
 
 
 def _environment(home: Home, floors: Floors) -> dict[str, str]:
+    inherited = {
+        name: value for name, value in os.environ.items() if not name.startswith(("GROVE_", "OTEL_"))
+    }
     return {
+        **inherited,
         "GROVE_HOME": str(home.path),
         "GROVE_PORT": "0",
         "GROVE_MODEL_BASE_URL": f"http://127.0.0.1:{floors.http_port}/v1",
