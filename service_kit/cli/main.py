@@ -10,8 +10,6 @@ from typing import Annotated, Final
 
 import typer
 
-from service_kit.cli import doctor as health
-from service_kit.cli import tokens
 from service_kit.embedded import supervisor
 from service_kit.embedded.errors import LaunchError, from_os_error
 from service_kit.embedded.home import product_version
@@ -80,6 +78,8 @@ def migrate() -> None:
 @app.command()
 def doctor() -> None:
     """Check what a deployment needs and how the one in GROVE_HOME does; exit code 1 when something is wrong."""
+    from service_kit.cli import doctor as health  # noqa: PLC0415 - what it looks at costs `up` half a second
+
     raise typer.Exit(health.run(UpSettings.load()))
 
 
@@ -102,6 +102,8 @@ def create(
     ] = None,
 ) -> None:
     """Make a token for a person or a program and print it; it is not shown again."""
+    from service_kit.cli import tokens  # noqa: PLC0415 - an HTTP client costs `up` a quarter of a second
+
     if (person is None) == (credential is None):
         raise typer.BadParameter("name either --person ID or --credential ID")
     wanted = tokens.Wanted(person, credential, group or [], None if ttl is None else tokens.seconds(ttl))
@@ -113,6 +115,8 @@ def revoke(
     token: Annotated[str, typer.Argument(help="The token (gk_…) or its id (tok_…).", metavar="TOKEN")],
 ) -> None:
     """Revoke a token; it is refused from the next request on."""
+    from service_kit.cli import tokens  # noqa: PLC0415 - see above
+
     tokens.revoke(UpSettings.load(), token)
     _say("revoked")
 

@@ -3,15 +3,17 @@
 import importlib.util
 import shutil
 import signal
+import socket
 from pathlib import Path
-
-import redis
+from typing import Final
 
 from service_kit.embedded.errors import REFUSED, LaunchError
 from service_kit.embedded.processes import Child, Command, Family
 from service_kit.embedded.settings import environment
 
-__all__ = ["Valkey", "find_valkey", "redis_answers"]
+__all__ = ["Valkey", "find_valkey"]
+
+_ANSWER_S: Final = 5.0
 
 
 def find_valkey() -> Path:
@@ -72,17 +74,15 @@ class Valkey:
 
     def wait(self, family: Family, timeout_s: float) -> None:
         """Wait for it to answer."""
-        family.until(lambda: redis_answers(self.url), timeout_s, "starting Redis")
+        family.until(lambda: _answers(self._socket), timeout_s, "starting Redis")
 
 
-def redis_answers(url: str) -> bool:
-    """Whether a Redis answers at ``url``."""
-    client = redis.Redis.from_url(  # pyright: ignore[reportUnknownMemberType] - half typed
-        url, socket_timeout=5, socket_connect_timeout=5
-    )
+def _answers(path: Path) -> bool:
     try:
-        return bool(client.ping())  # pyright: ignore[reportUnknownMemberType] - half typed
-    except (redis.RedisError, OSError):
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(_ANSWER_S)
+            connection.connect(str(path))
+            connection.sendall(b"PING\r\n")
+            return connection.recv(64).startswith(b"+PONG")
+    except OSError:
         return False
-    finally:
-        client.close()
