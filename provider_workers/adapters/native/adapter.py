@@ -1,0 +1,128 @@
+"""The native provider: records in Postgres, searched by vector and full text, facts derived in the background."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from provider_workers.adapters.native.capabilities import document
+from provider_workers.adapters.native.derivation import ATTEMPTS, Derivation, Derive, derive
+from provider_workers.adapters.native.embedding.embedder import Embedder
+from provider_workers.adapters.native.erasing import Erasing
+from provider_workers.adapters.native.reading import Reading
+from provider_workers.adapters.native.recall import Recall
+from provider_workers.adapters.native.tidying import Tidying
+from provider_workers.adapters.native.vectors import Sweeper, Vectors
+from provider_workers.adapters.native.writing import DERIVE, Writing
+from provider_workers.domain.model import (
+    Capabilities,
+    Changes,
+    Counts,
+    Draft,
+    Erased,
+    Found,
+    Job,
+    Observed,
+    Page,
+    Question,
+    Record,
+    RecordAddress,
+    RecordPage,
+    Selection,
+    Stamp,
+)
+from service_kit.db.pool import Database
+from service_kit.jobs import Jobs
+
+__all__ = ["NativeProvider", "Options"]
+
+_TIDY_S: Final = 3600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What an operator may set; see ``settings``. ``answer_bytes`` bounds the content of one answer."""
+
+    derivation: bool = True
+    embed_timeout_s: float = 3.0
+    sweep_s: float = 30.0
+    prime_tokens: int = 1200
+    abstain_below: float = 0.48
+    keep_jobs_days: int = 30
+    keep_keys_hours: int = 48
+    answer_bytes: int = 8 * 1024 * 1024
+
+
+class NativeProvider:
+    """The verbs of :class:`~provider_workers.domain.ports.ProviderAdapter`.
+
+    Registers its tasks on ``jobs``. ``derived_by`` is how facts are found in an episode.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        embedder: Embedder,
+        jobs: Jobs,
+        options: Options,
+        derived_by: Derive = derive,
+    ) -> None:
+        vectors = Vectors(embedder, options.embed_timeout_s)
+        self.capabilities: Capabilities = document(derives=options.derivation)
+        self._writing = Writing(database, vectors, jobs)
+        self._reading = Reading(
+            database, answer_bytes=options.answer_bytes, prime_tokens=options.prime_tokens
+        )
+        self._recall = Recall(
+            database, vectors, abstain_below=options.abstain_below, answer_bytes=options.answer_bytes
+        )
+        self._erasing = Erasing(database)
+        derivation = Derivation(database, vectors, derived_by if options.derivation else None)
+        jobs.task(DERIVE, derivation.run, attempts=ATTEMPTS)
+        jobs.periodic("embed", Sweeper(database, vectors).run, every_s=options.sweep_s)
+        tidying = Tidying(database, options.keep_jobs_days, options.keep_keys_hours)
+        jobs.periodic("tidy", tidying.run, every_s=_TIDY_S)
+
+    async def observe(self, memory_id: str, episodes: Sequence[Draft], stamp: Stamp) -> Observed:
+        return await self._writing.observe(memory_id, episodes, stamp)
+
+    async def job(self, memory_id: str, job_id: str) -> Job:
+        return await self._reading.job(memory_id, job_id)
+
+    async def remember(self, memory_id: str, draft: Draft, stamp: Stamp) -> Record:
+        return await self._writing.remember(memory_id, draft, stamp)
+
+    async def get(self, memory_id: str, record_id: str, as_of: datetime | None) -> Record:
+        return await self._reading.get(memory_id, record_id, as_of)
+
+    async def list(self, memory_id: str, selection: Selection, page: Page) -> RecordPage:
+        return await self._reading.list(memory_id, selection, page)
+
+    async def revise(
+        self, memory_id: str, record_id: str, changes: Changes, expected_version: int, stamp: Stamp
+    ) -> Record:
+        return await self._writing.revise(memory_id, record_id, changes, expected_version, stamp)
+
+    async def forget(self, memory_id: str, record_id: str, expected_version: int, stamp: Stamp) -> Record:
+        return await self._writing.forget(memory_id, record_id, expected_version, stamp)
+
+    async def erase(self, memory_id: str, record_ids: Sequence[str]) -> Erased:
+        return await self._erasing.erase(memory_id, record_ids)
+
+    async def history(self, memory_id: str, record_id: str) -> tuple[Record, ...]:
+        return await self._reading.history(memory_id, record_id)
+
+    async def recall(self, memory_ids: Sequence[str], question: Question) -> Found:
+        return await self._recall.recall(memory_ids, question)
+
+    async def count(self, memory_ids: Sequence[str]) -> Counts:
+        return await self._reading.count(memory_ids)
+
+    async def exist(self, records: Sequence[RecordAddress]) -> frozenset[RecordAddress]:
+        return await self._reading.exist(records)
+
+    async def prime(self, memory_id: str) -> tuple[Record, ...]:
+        return await self._reading.prime(memory_id)
+
+    async def purge(self, memory_id: str) -> None:
+        await self._erasing.purge(memory_id)

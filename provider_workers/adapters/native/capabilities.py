@@ -1,0 +1,33 @@
+"""What the native provider declares (Memories, section 10.2)."""
+
+from typing import Final
+
+from provider_workers.domain.model import Capabilities
+
+NAME: Final = "native"
+
+
+def document(*, derives: bool) -> Capabilities:
+    """The capability document; ``derives`` is whether facts are derived here at all."""
+    return Capabilities(
+        id=NAME,
+        # Every statement names the memories it may touch, and every key leads with the memory's id.
+        isolation="enforced_filter",
+        derivation="background" if derives else "none",
+        observe_keeps_episodes=True,
+        observe_answers="job",
+        recall_signals=("query", "text", "filters"),
+        recall_abstain=True,
+        # Memories to search arrive as a list; how deep they lie is no concern of this provider.
+        recall_max_depth=64,
+        history_content="versions",
+        history_structure="none",
+        revise="native",
+        forget="native",
+        erase_unreachable="reported",
+        prime=True,
+        consolidate="",
+        named_queries=False,
+        types=False,
+        files=False,
+    )

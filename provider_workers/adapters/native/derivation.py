@@ -1,0 +1,280 @@
+"""The job behind an observe: gives the episodes their vectors and derives facts from what they say.
+
+It may be run any number of times and be killed anywhere. A fact's id is made of its episode and sentence,
+an episode's facts are written in one transaction with the mark that it is done, and the same sentence of
+the same speaker is a fact once in a memory. An episode that fails, or that took the process down with it
+before, is set aside: the job says so at its end, and the others go on.
+"""
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final
+
+import msgspec
+from psycopg import sql
+
+from provider_workers.adapters.native import sentences, words
+from provider_workers.adapters.native.capabilities import NAME
+from provider_workers.adapters.native.rows import (
+    COLUMNS,
+    DERIVED_FROM,
+    NewVersion,
+    Text,
+    append,
+    indexed,
+    record_of,
+)
+from provider_workers.adapters.native.vectors import Vector, Vectors, store
+from provider_workers.adapters.native.writing import now
+from provider_workers.domain.model import Draft, Part, Record, Reference, Status, Writer
+from service_kit.db.pool import Database
+from service_kit.db.tx import Row, Tx
+
+__all__ = ["ATTEMPTS", "Derivation", "Derive", "derive"]
+
+ATTEMPTS: Final = 50
+"""How often the queue may try this job; it gives itself up before, in words its reader sees."""
+
+_MAX_RUNS: Final = 20
+_MAX_ATTEMPTS: Final = 3
+_BATCH: Final = 16
+_LOCK: Final = 0x64726976  # "driv": advisory locks of derivation, one for each memory
+_WRITER: Final = Writer("service", NAME)
+
+_log: Final = logging.getLogger(__name__)
+
+Derive = Callable[[Record], Sequence[Draft]]
+"""From an episode to the facts it holds."""
+
+
+def derive(episode: Record) -> Sequence[Draft]:
+    """The facts of an episode: each a sentence as it was said, with its speaker, time and source."""
+    who = words.speaker(episode.content, episode.attributes)
+    # A harness's own answers are its harness's; somebody else's transcript may name who an assistant is.
+    named = episode.written_by.kind != "harness" and who not in words.ROLES
+    attributes = msgspec.json.encode({"speaker": who}) if who else b""
+    source = Reference(DERIVED_FROM, episode.memory_id, episode.id)
+    found = dict.fromkeys(
+        sentence
+        for text in sentences.spoken(episode.content, named=named)
+        for sentence in sentences.statements(text)
+    )
+    return [
+        Draft(
+            "fact",
+            (Part("text", sentence),),
+            attributes,
+            episode.valid_from or episode.written_at,
+            None,
+            (source,),
+        )
+        for sentence in list(found)[: sentences.MAX_FACTS]
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Episode:
+    """An episode under work. ``facts`` None: it failed."""
+
+    position: int
+    row: Row
+    facts: list[tuple[Draft, Text]] | None
+
+
+class Derivation:
+    """``derive`` None keeps episodes as they are and derives nothing."""
+
+    def __init__(self, database: Database, vectors: Vectors, derive: Derive | None) -> None:
+        self._database = database
+        self._vectors = vectors
+        self._derive = derive
+
+    async def run(self, payload: dict[str, Any]) -> None:
+        """One run of the job of ``payload``: ``memory_id`` and ``job_id``."""
+        memory_id, job_id = str(payload["memory_id"]), str(payload["job_id"])
+        if not await self._begin(memory_id, job_id):
+            return
+        while batch := await self._take(memory_id, job_id):
+            await self._work(job_id, await asyncio.to_thread(lambda: [self._read(row) for row in batch]))
+        await self._finish(memory_id, job_id)
+
+    async def _begin(self, memory_id: str, job_id: str) -> bool:
+        """Count the run; False when there is nothing to do, or it was tried too often."""
+        async with self._database.begin() as tx:
+            runs = await tx.fetch_value(
+                "update job set runs = runs + 1 where memory_id = %s and job_id = %s and status = 'pending'"
+                " returning runs",
+                (memory_id, job_id),
+            )
+            if runs is None:
+                return False
+            if runs > _MAX_RUNS:
+                await _end(tx, memory_id, job_id, "The episodes could not be worked on.")
+                return False
+        return True
+
+    async def _take(self, memory_id: str, job_id: str) -> list[Row]:
+        """The next episodes, their attempt counted before anything can go wrong. One that may have taken a
+        run down is taken alone, and after the last attempt set aside.
+        """
+        async with self._database.begin() as tx:
+            await tx.execute(
+                "update job_episode set state = 'quarantined' where memory_id = %s and job_id = %s"
+                " and state = 'waiting' and attempts >= %s",
+                (memory_id, job_id, _MAX_ATTEMPTS),
+            )
+            rows = await tx.fetch_all(
+                sql.SQL(
+                    "select {columns}, v.prefix, v.text, e.position, e.attempts"
+                    " from job_episode e join version v on v.memory_id = e.memory_id and v.record_id = e.record_id"
+                    " and v.version = 1 where e.memory_id = %s and e.job_id = %s and e.state = 'waiting'"
+                    " order by e.attempts, e.position limit %s"
+                ).format(columns=sql.SQL(COLUMNS)),
+                (memory_id, job_id, _BATCH),
+            )
+            taken = rows[:1] if rows and rows[0]["attempts"] else [row for row in rows if not row["attempts"]]
+            await tx.execute(
+                "update job_episode set attempts = attempts + 1"
+                " where memory_id = %s and job_id = %s and position = any(%s)",
+                (memory_id, job_id, [row["position"] for row in taken]),
+            )
+        return taken
+
+    def _read(self, row: Row) -> _Episode:
+        """The facts an episode holds. Whatever its text makes the derivation do, only this episode fails."""
+        episode = record_of(row)
+        if self._derive is None or episode.status is not Status.ACTIVE:
+            return _Episode(row["position"], row, [])
+        try:
+            facts = [(fact, indexed(fact)) for fact in self._derive(episode)]
+        except Exception as error:  # noqa: BLE001 - the edge of one episode's work
+            _log.error("an episode is set aside: deriving from it failed with %s", type(error).__name__)
+            return _Episode(row["position"], row, None)
+        return _Episode(row["position"], row, facts)
+
+    async def _work(self, job_id: str, episodes: Sequence[_Episode]) -> None:
+        memory_id = episodes[0].row["memory_id"]
+        await self._drop_known(memory_id, episodes)
+        texts = [one.row["prefix"] + one.row["text"] for one in episodes]
+        texts += [text.whole for one in episodes for _, text in one.facts or []]
+        vectors = await self._vectors.of_all(texts)
+        of_facts = iter([None] * len(texts) if vectors is None else vectors[len(episodes) :])
+        for place, one in enumerate(episodes):
+            facts = [(fact, text, next(of_facts)) for fact, text in one.facts or []]
+            await self._write(job_id, one, facts, None if vectors is None else vectors[place])
+
+    async def _drop_known(self, memory_id: str, episodes: Sequence[_Episode]) -> None:
+        """Leave out what the memory holds as a fact already, or a fact says earlier in this batch."""
+        digests = [text.digest for one in episodes for _, text in one.facts or []]
+        async with self._database.read() as tx:
+            rows = await tx.fetch_all(
+                "select digest from version where memory_id = %s and digest = any(%s) and type = 'fact'"
+                " and invalidated_at is null",
+                (memory_id, digests),
+            )
+        known = {bytes(row["digest"]) for row in rows}
+        for one in episodes:
+            for fact in list(one.facts or []):
+                if fact[1].digest in known and one.facts is not None:
+                    one.facts.remove(fact)
+                known.add(fact[1].digest)
+
+    async def _write(
+        self,
+        job_id: str,
+        episode: _Episode,
+        facts: Sequence[tuple[Draft, Text, Vector | None]],
+        vector: Vector | None,
+    ) -> None:
+        """An episode's vector, its facts, and the mark that it is done: together or not at all. Nothing is
+        written for one that was erased or done meanwhile. One derivation of a memory writes at a time, so that
+        two cannot both find the same sentence missing.
+        """
+        row = episode.row
+        memory_id, record_id = row["memory_id"], row["record_id"]
+        async with self._database.begin() as tx:
+            await tx.execute("select pg_advisory_xact_lock(%s, hashtext(%s))", (_LOCK, memory_id))
+            held = await tx.fetch_one(
+                "select 1 from record where memory_id = %s and record_id = %s for key share",
+                (memory_id, record_id),
+            )
+            state = "quarantined" if episode.facts is None else "done"
+            marked = held and await tx.execute(
+                "update job_episode set state = %s"
+                " where memory_id = %s and job_id = %s and position = %s and state = 'waiting'",
+                (state, memory_id, job_id, episode.position),
+            )
+            if not marked:
+                return
+            if vector is not None:
+                await store(tx, [row], [vector], self._vectors.generation)
+            new = await self._new(tx, row, facts)
+            await append(tx, [one for _, one in new], self._vectors.generation)
+            await tx.execute_many(
+                "insert into job_fact (memory_id, job_id, position, sentence, record_id)"
+                " values (%s, %s, %s, %s, %s)",
+                [(memory_id, job_id, episode.position, place, one.record_id) for place, one in new],
+            )
+
+    async def _new(
+        self, tx: Tx, episode: Row, facts: Sequence[tuple[Draft, Text, Vector | None]]
+    ) -> list[tuple[int, NewVersion]]:
+        """The facts the memory does not hold yet, with their place in the episode."""
+        memory_id, episode_id = episode["memory_id"], episode["record_id"]
+        ids = [_fact_id(memory_id, episode_id, text.digest) for _, text, _ in facts]
+        rows = await tx.fetch_all(
+            "select digest, record_id from version where memory_id = %s and type = 'fact'"
+            " and ((digest = any(%s) and invalidated_at is null) or record_id = any(%s))",
+            (memory_id, [text.digest for _, text, _ in facts], ids),
+        )
+        known = {bytes(row["digest"]) for row in rows} | {row["record_id"] for row in rows}
+        at = await now(tx)
+        return [
+            (
+                place,
+                NewVersion(
+                    memory_id=memory_id,
+                    record_id=fact_id,
+                    version=1,
+                    draft=draft,
+                    text=text,
+                    vector=vector,
+                    created_at=at + timedelta(microseconds=place),
+                    written_at=at + timedelta(microseconds=place),
+                    writer=_WRITER,
+                    derived=True,
+                ),
+            )
+            for place, (fact_id, (draft, text, vector)) in enumerate(zip(ids, facts, strict=True))
+            if fact_id not in known and text.digest not in known
+        ]
+
+    async def _finish(self, memory_id: str, job_id: str) -> None:
+        async with self._database.begin() as tx:
+            row = await tx.fetch_one(
+                "select count(*) as total, count(*) filter (where state = 'quarantined') as failed from job_episode"
+                " where memory_id = %s and job_id = %s",
+                (memory_id, job_id),
+            )
+            failed, total = (row["failed"], row["total"]) if row else (0, 0)
+            error = f"{failed} of {total} episodes could not be worked on and are kept as they are."
+            await _end(tx, memory_id, job_id, error if failed else "")
+
+
+async def _end(tx: Tx, memory_id: str, job_id: str, error: str) -> None:
+    """The job's last word: failed when there is an error, completed otherwise."""
+    await tx.execute(
+        "update job set status = %s, error = %s, finished_at = clock_timestamp()"
+        " where memory_id = %s and job_id = %s and status = 'pending'",
+        ("failed" if error else "completed", error, memory_id, job_id),
+    )
+
+
+def _fact_id(memory_id: str, episode_id: str, digest: bytes) -> str:
+    """The same for the same sentence of the same episode, whichever run writes it."""
+    made = hashlib.sha256(f"{memory_id}\0{episode_id}\0".encode() + digest)
+    return f"hrec_{made.hexdigest()[:32]}"

@@ -1,0 +1,119 @@
+"""What destroys: erase, of records with what was derived from them, and purge, of all a memory held.
+
+Rows are deleted; Postgres reuses their place on disk once vacuum has passed, and the write-ahead log and
+backups age as the operator has set.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from provider_workers.domain import errors
+from provider_workers.domain.model import Erased, RecordAddress
+from service_kit.db.pool import Database
+from service_kit.db.tx import Tx
+from service_kit.errors import GroveError
+
+__all__ = ["Erasing"]
+
+_PURGE_BATCH: Final = 1_000
+
+
+class Erasing:
+    """The two operations nothing comes back from."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def erase(self, memory_id: str, record_ids: Sequence[str]) -> Erased:
+        """Copies derived in another memory are ``unreachable``: this call may not touch that memory."""
+        asked = list(dict.fromkeys(record_ids))
+        async with self._database.begin() as tx:
+            if await _lock(tx, memory_id, asked) != set(asked):
+                raise errors.record_not_found("record_ids")
+            derived, unreachable = await self._derived(tx, memory_id, asked)
+            erased = [*asked, *derived]
+            await _spend_keys(tx, memory_id, erased)
+            await tx.execute(
+                "delete from record where memory_id = %s and record_id = any(%s)", (memory_id, erased)
+            )
+            await _verify(tx, memory_id, erased)
+        return Erased(tuple(erased), tuple(unreachable))
+
+    async def purge(self, memory_id: str) -> None:
+        while True:
+            async with self._database.begin() as tx:
+                gone = await tx.execute(
+                    "delete from record where memory_id = %(memory)s and record_id in"
+                    " (select record_id from record where memory_id = %(memory)s limit %(limit)s)",
+                    {"memory": memory_id, "limit": _PURGE_BATCH},
+                )
+                if gone:
+                    continue
+                await tx.execute("delete from job where memory_id = %s", (memory_id,))
+                await tx.execute("delete from idempotency where memory_id = %s", (memory_id,))
+                return
+
+    async def _derived(
+        self, tx: Tx, memory_id: str, record_ids: Sequence[str]
+    ) -> tuple[list[str], list[str]]:
+        """What was derived, at any remove: in this memory (now locked), and elsewhere.
+
+        A record is locked before its own derivations are looked for, and derivation holds its source while
+        it writes: nothing derived meanwhile is missed.
+        """
+        seen: set[RecordAddress] = {(memory_id, one) for one in record_ids}
+        frontier = sorted(seen)
+        here, elsewhere = list[str](), list[str]()
+        while frontier:
+            rows = await tx.fetch_all(
+                "select distinct memory_id, record_id from derivation"
+                " where (source_memory_id, source_record_id) in (select * from unnest(%s::text[], %s::text[]))"
+                " order by memory_id, record_id",
+                ([memory for memory, _ in frontier], [record for _, record in frontier]),
+            )
+            found = [(row["memory_id"], row["record_id"]) for row in rows]
+            frontier = [one for one in found if one not in seen]
+            seen.update(frontier)
+            own = [record for memory, record in frontier if memory == memory_id]
+            await _lock(tx, memory_id, own)
+            here += own
+            elsewhere += [record for memory, record in frontier if memory != memory_id]
+        return here, elsewhere
+
+
+async def _lock(tx: Tx, memory_id: str, record_ids: Sequence[str]) -> set[str]:
+    if not record_ids:
+        return set()
+    rows = await tx.fetch_all(
+        "select record_id from record where memory_id = %s and record_id = any(%s)"
+        " order by record_id for update",
+        (memory_id, list(record_ids)),
+    )
+    return {row["record_id"] for row in rows}
+
+
+async def _spend_keys(tx: Tx, memory_id: str, record_ids: Sequence[str]) -> None:
+    """A late repeat must not write again what was erased, and its hash must not tell what that was."""
+    await tx.execute(
+        "update idempotency set fingerprint = null, record_id = null, version = null"
+        " where memory_id = %s and record_id = any(%s)",
+        (memory_id, list(record_ids)),
+    )
+    await tx.execute(
+        "update idempotency set fingerprint = null where memory_id = %(memory)s and job_id in"
+        " (select job_id from job_episode where memory_id = %(memory)s and record_id = any(%(records)s))",
+        {"memory": memory_id, "records": list(record_ids)},
+    )
+
+
+async def _verify(tx: Tx, memory_id: str, record_ids: Sequence[str]) -> None:
+    """Look where a record could still be found; nothing is answered, and nothing erased, if it is."""
+    left = await tx.fetch_value(
+        "select exists (select 1 from version where memory_id = %(memory)s and record_id = any(%(records)s))"
+        " or exists (select 1 from embedding where memory_id = %(memory)s and record_id = any(%(records)s))"
+        " or exists (select 1 from job_episode where memory_id = %(memory)s and record_id = any(%(records)s))"
+        " or exists (select 1 from job_fact where memory_id = %(memory)s and record_id = any(%(records)s))",
+        {"memory": memory_id, "records": list(record_ids)},
+    )
+    if left:
+        raise GroveError("server_error", "The records could not be erased.")

@@ -1,0 +1,249 @@
+"""Between rows and the domain's records, and the one place that writes versions."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final, LiteralString
+
+import msgspec
+
+from provider_workers.adapters.native import words
+from provider_workers.adapters.native.vectors import Generation, Vector, literal
+from provider_workers.domain.model import Draft, Part, Record, Reference, Status, Writer
+from service_kit.db.tx import Row, Tx
+
+__all__ = [
+    "COLUMNS",
+    "DERIVED_FROM",
+    "NewVersion",
+    "Text",
+    "append",
+    "at_first",
+    "close",
+    "indexed",
+    "record_of",
+    "stated",
+]
+
+DERIVED_FROM: Final = "derived_from"
+COLUMNS: Final[LiteralString] = (
+    "v.memory_id, v.record_id, v.version, v.type, v.content, v.attributes, v.refs, v.valid_from, v.valid_to,"
+    " v.written_at, v.invalidated_at, v.status, v.supersedes, v.writer_kind, v.writer_id, v.created_at"
+)
+"""What :func:`record_of` reads, of a ``version v``."""
+
+_parts: Final = msgspec.json.Decoder(tuple[Part, ...])
+_refs: Final = msgspec.json.Decoder(tuple[Reference, ...])
+_json: Final = msgspec.json.Encoder()
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """What a version is found by. ``said`` is its text, ``around`` the date and speaker before it."""
+
+    said: str
+    around: str
+    words: str
+    around_words: str
+    digest: bytes
+
+    @property
+    def whole(self) -> str:
+        """What is turned into the vector."""
+        return self.around + self.said
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewVersion:
+    """A version about to be written. ``vector`` None: it waits for one."""
+
+    memory_id: str
+    record_id: str
+    version: int
+    draft: Draft
+    text: Text
+    vector: Vector | None
+    created_at: datetime
+    written_at: datetime
+    writer: Writer
+    derived: bool = False
+
+    @property
+    def record(self) -> Record:
+        """As its writer is answered."""
+        return Record(
+            id=self.record_id,
+            memory_id=self.memory_id,
+            type=self.draft.type,
+            content=self.draft.content,
+            attributes=self.draft.attributes,
+            version=self.version,
+            status=Status.ACTIVE,
+            supersedes=self.draft.supersedes,
+            valid_from=self.draft.valid_from,
+            valid_to=self.draft.valid_to,
+            written_at=self.written_at,
+            invalidated_at=None,
+            written_by=self.writer,
+            references=self.draft.references,
+        )
+
+
+def indexed(draft: Draft, observed_at: datetime | None = None) -> Text:
+    """What a draft is found by; ``observed_at`` dates an episode that does not say when it happened."""
+    said = words.text_of(draft.type, draft.content, draft.attributes)
+    who = words.speaker(draft.content, draft.attributes)
+    around = words.prefix(who, draft.valid_from or observed_at)
+    return Text(said, around, words.record_words(said), words.record_words(around), words.digest(who, said))
+
+
+async def append(tx: Tx, new: Sequence[NewVersion], generation: Generation) -> None:
+    """Write versions: the first of a record with its head, each with its vector or in line for one.
+
+    Raises psycopg's ``UniqueViolation`` for a version that is there already.
+    """
+    await tx.execute_many(
+        "insert into record (memory_id, record_id, created_at) values (%s, %s, %s) on conflict do nothing",
+        [(one.memory_id, one.record_id, one.created_at) for one in new if one.version == 1],
+    )
+    await tx.execute_many(
+        "insert into version (memory_id, record_id, version, type, content, attributes, attributes_json, refs,"
+        " prefix, text, words, digest, valid_from, valid_to, created_at, written_at, status, supersedes,"
+        " writer_kind, writer_id, derived, size)"
+        " values (%(memory_id)s, %(record_id)s, %(version)s, %(type)s, %(content)s, %(attributes)s,"
+        " jsonb_or_null(%(attributes_text)s), %(refs)s, %(prefix)s, %(text)s,"
+        " words_of(%(words)s, %(around_words)s), %(digest)s, %(valid_from)s, %(valid_to)s, %(created_at)s,"
+        " %(written_at)s, 'active', %(supersedes)s, %(writer_kind)s, %(writer_id)s, %(derived)s, %(size)s)",
+        [_columns(one) for one in new],
+    )
+    await _append_sources(tx, new)
+    await tx.execute_many(
+        "insert into embedding (memory_id, record_id, version, generation, dimension, vector)"
+        " values (%s, %s, %s, %s, %s, %s::halfvec)",
+        [
+            (
+                one.memory_id,
+                one.record_id,
+                one.version,
+                generation.name,
+                generation.dimension,
+                literal(one.vector),
+            )
+            for one in new
+            if one.vector is not None
+        ],
+    )
+    await tx.execute_many(
+        "insert into unembedded (memory_id, record_id, version) values (%s, %s, %s)",
+        [(one.memory_id, one.record_id, one.version) for one in new if one.vector is None],
+    )
+
+
+async def _append_sources(tx: Tx, new: Sequence[NewVersion]) -> None:
+    """What the versions were derived from. A source is held, so that an erase of it sees them or precedes them."""
+    edges = sorted(
+        {
+            (to.memory_id, to.record_id, one.memory_id, one.record_id)
+            for one in new
+            for to in one.draft.references
+            if to.rel == DERIVED_FROM
+        }
+    )
+    if not edges:
+        return
+    await tx.execute(
+        "select 1 from record where (memory_id, record_id) in (select * from unnest(%s::text[], %s::text[]))"
+        " order by memory_id, record_id for key share",
+        ([edge[0] for edge in edges], [edge[1] for edge in edges]),
+    )
+    await tx.execute_many(
+        "insert into derivation (source_memory_id, source_record_id, memory_id, record_id)"
+        " values (%s, %s, %s, %s) on conflict do nothing",
+        edges,
+    )
+
+
+async def close(tx: Tx, memory_id: str, record_id: str, status: Status, at: datetime) -> None:
+    """Close the latest version of a record, whose head the transaction has locked."""
+    await tx.execute(
+        "update version set status = %s, invalidated_at = %s"
+        " where memory_id = %s and record_id = %s and invalidated_at is null",
+        (status.value, at, memory_id, record_id),
+    )
+    await tx.execute(
+        "update embedding set invalidated_at = %s"
+        " where memory_id = %s and record_id = %s and invalidated_at is null",
+        (at, memory_id, record_id),
+    )
+
+
+def record_of(row: Row, as_of: datetime | None = None) -> Record:
+    """The version in a row (:data:`COLUMNS`), as it stood at ``as_of``: what closed it later had not yet."""
+    invalidated_at = _utc(row["invalidated_at"])
+    open_then = invalidated_at is None or (as_of is not None and invalidated_at > as_of)
+    return Record(
+        id=row["record_id"],
+        memory_id=row["memory_id"],
+        type=row["type"],
+        content=_parts.decode(row["content"]),
+        attributes=bytes(row["attributes"]),
+        version=row["version"],
+        status=Status.ACTIVE if open_then else Status(row["status"]),
+        supersedes=row["supersedes"],
+        valid_from=_utc(row["valid_from"]),
+        valid_to=_utc(row["valid_to"]),
+        written_at=row["written_at"].astimezone(UTC),
+        invalidated_at=None if open_then else invalidated_at,
+        written_by=Writer(row["writer_kind"], row["writer_id"]),
+        references=_refs.decode(row["refs"]),
+    )
+
+
+def at_first(row: Row) -> Record:
+    """The version in a row as its writer was answered: open."""
+    return record_of(row, row["written_at"])
+
+
+def stated(record: Record) -> Draft:
+    """What a record states, to be stated again with changes."""
+    return Draft(
+        record.type,
+        record.content,
+        record.attributes,
+        record.valid_from,
+        record.valid_to,
+        record.references,
+        record.supersedes,
+    )
+
+
+def _columns(one: NewVersion) -> dict[str, object]:
+    draft, content = one.draft, _json.encode(one.draft.content)
+    return {
+        "memory_id": one.memory_id,
+        "record_id": one.record_id,
+        "version": one.version,
+        "type": draft.type,
+        "content": content,
+        "attributes": draft.attributes,
+        "attributes_text": draft.attributes.decode() or "{}",
+        "refs": _json.encode(draft.references),
+        "prefix": one.text.around,
+        "text": one.text.said,
+        "words": one.text.words,
+        "around_words": one.text.around_words,
+        "digest": one.text.digest,
+        "valid_from": draft.valid_from,
+        "valid_to": draft.valid_to,
+        "created_at": one.created_at,
+        "written_at": one.written_at,
+        "supersedes": draft.supersedes,
+        "writer_kind": one.writer.kind,
+        "writer_id": one.writer.id,
+        "derived": one.derived,
+        "size": len(content) + len(draft.attributes),
+    }
+
+
+def _utc(moment: datetime | None) -> datetime | None:
+    return None if moment is None else moment.astimezone(UTC)

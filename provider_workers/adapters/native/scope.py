@@ -1,0 +1,181 @@
+"""Which versions a read may see, as SQL over a ``version v``: memories, moment, status, types and filter.
+
+Nothing a caller wrote becomes SQL: values are parameters, and every other piece is a literal of this file.
+"""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Final, assert_never
+
+from psycopg import sql
+
+from provider_workers.domain.filters import All, Any, Condition, Filter, Json, Not, Op
+from provider_workers.domain.model import Include, Selection
+
+__all__ = ["Arguments", "Scope", "scope", "visible"]
+
+_COMPARED: Final = {Op.GT: sql.SQL(">"), Op.GTE: sql.SQL(">="), Op.LT: sql.SQL("<"), Op.LTE: sql.SQL("<=")}
+_TIMES: Final = {
+    "valid_from": sql.SQL("v.valid_from"),
+    "valid_to": sql.SQL("v.valid_to"),
+    "written_at": sql.SQL("v.written_at"),
+}
+_NULL: Final = sql.SQL("'null'::jsonb")
+
+
+class Arguments:
+    """The parameters of one statement; calling it with a value answers the placeholder."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, object] = {}
+
+    def __call__(self, value: object) -> sql.Placeholder:
+        name = f"p{len(self.values)}"
+        self.values[name] = value
+        return sql.Placeholder(name)
+
+
+class Scope:
+    """The condition of a read. ``present`` says that it covers what is latest and active and nothing else."""
+
+    def __init__(self, condition: sql.Composed, *, present: bool) -> None:
+        self.condition: sql.Composed = condition
+        self.present: bool = present
+
+
+def scope(memory_ids: Sequence[str], selection: Selection, bind: Arguments) -> Scope:
+    """The condition on ``v`` of a selection over these memories."""
+    conditions: list[sql.Composable] = [
+        sql.SQL("v.memory_id = {}").format(bind(memory_ids[0]))
+        if len(memory_ids) == 1
+        else sql.SQL("v.memory_id = any({})").format(bind(list(memory_ids))),
+        visible(selection.include, selection.as_of, bind),
+    ]
+    if selection.types:
+        conditions.append(sql.SQL("v.type = any({})").format(bind(list(selection.types))))
+    if selection.filter is not None:
+        conditions.append(_tree(selection.filter, selection.as_of, bind))
+    narrowed = len(conditions) > 2 or selection.as_of is not None or selection.include is not Include.ACTIVE
+    return Scope(sql.SQL(" and ").join(conditions), present=not narrowed)
+
+
+def visible(include: Include, as_of: datetime | None, bind: Arguments) -> sql.Composable:
+    """Versions by status, now or as it was at an instant: written by then, and closed only if by then."""
+    if as_of is None:
+        match include:
+            case Include.ACTIVE:
+                return sql.SQL("v.invalidated_at is null")
+            case Include.ALL:
+                return sql.SQL("true")
+            case Include.SUPERSEDED | Include.FORGOTTEN:
+                return sql.SQL("v.status = {}").format(bind(include.value))
+    at = bind(as_of)
+    written = sql.SQL("v.written_at <= {}").format(at)
+    match include:
+        case Include.ACTIVE:
+            then = sql.SQL("(v.invalidated_at is null or v.invalidated_at > {})").format(at)
+        case Include.ALL:
+            then = sql.SQL("true")
+        case Include.SUPERSEDED | Include.FORGOTTEN:
+            then = sql.SQL("v.status = {} and v.invalidated_at <= {}").format(bind(include.value), at)
+        case _:
+            assert_never(include)
+    return sql.SQL("({} and {})").format(written, then)
+
+
+def _tree(node: Filter, as_of: datetime | None, bind: Arguments) -> sql.Composable:
+    match node:
+        case Condition():
+            return _condition(node, as_of, bind)
+        case All(filters):
+            return _joined(" and ", "true", filters, lambda one: _tree(one, as_of, bind))
+        case Any(filters):
+            return _joined(" or ", "false", filters, lambda one: _tree(one, as_of, bind))
+        case Not(inner):
+            return sql.SQL("(not {})").format(_tree(inner, as_of, bind))
+
+
+def _joined(
+    with_what: str, empty: str, filters: Sequence[Filter], compiled: Callable[[Filter], sql.Composable]
+) -> sql.Composable:
+    joint = sql.SQL(" and ") if with_what == " and " else sql.SQL(" or ")
+    if not filters:
+        return sql.SQL("true") if empty == "true" else sql.SQL("false")
+    return sql.SQL("({})").format(joint.join([compiled(one) for one in filters]))
+
+
+def _condition(one: Condition, as_of: datetime | None, bind: Arguments) -> sql.Composable:
+    if one.root == "attributes":
+        return _on_attribute(one, bind)
+    return _on_column(one, _column(one.root, as_of, bind), bind)
+
+
+def _column(root: str, as_of: datetime | None, bind: Arguments) -> sql.Composable:
+    if root == "type":
+        return sql.SQL('v.type collate "C"')
+    if root in _TIMES:
+        return _TIMES[root]
+    if as_of is None:
+        return sql.SQL("v.invalidated_at")
+    return sql.SQL("(case when v.invalidated_at <= {} then v.invalidated_at end)").format(bind(as_of))
+
+
+def _on_column(one: Condition, column: sql.Composable, bind: Arguments) -> sql.Composable:
+    """On a column of its own: text, or a time that may be null."""
+    match one.op:
+        case Op.EXISTS:
+            return sql.SQL("({} is not null)" if one.values[0] else "({} is null)").format(column)
+        case Op.EQ | Op.IN:
+            return _among(one, column, bind)
+        case Op.NE | Op.NIN:
+            return sql.SQL("(not {})").format(_among(one, column, bind))
+        case _:
+            return sql.SQL("coalesce({} {} {}, false)").format(column, _COMPARED[one.op], bind(one.values[0]))
+
+
+def _among(one: Condition, column: sql.Composable, bind: Arguments) -> sql.Composable:
+    given = [value for value in one.values if value is not None]
+    cast = sql.SQL("text[]") if one.root == "type" else sql.SQL("timestamptz[]")
+    equal = sql.SQL("coalesce({} = any({}::{}), false)").format(column, bind(given), cast)
+    if len(given) == len(one.values):
+        return equal
+    return sql.SQL("({} or {} is null)").format(equal, column)
+
+
+def _on_attribute(one: Condition, bind: Arguments) -> sql.Composable:
+    """On what lies at a path of the attributes."""
+    at = sql.SQL("(v.attributes_json #> {}::text[])").format(bind(list(one.path)))
+    match one.op:
+        case Op.EXISTS:
+            return sql.SQL("({} is not null)" if one.values[0] else "({} is null)").format(at)
+        case Op.EQ | Op.IN:
+            return _among_json(one, at, bind)
+        case Op.NE | Op.NIN:
+            return sql.SQL("(not {})").format(_among_json(one, at, bind))
+        case _:
+            return _compared_json(one, at, bind)
+
+
+def _among_json(one: Condition, at: sql.Composable, bind: Arguments) -> sql.Composable:
+    texts = [value.text for value in one.values if isinstance(value, Json)]
+    equal = sql.SQL("coalesce({} = any({}::text[]::jsonb[]), false)").format(at, bind(texts))
+    if any(isinstance(value, Json) and value.kind == "null" for value in one.values):
+        return sql.SQL("({} or coalesce({}, {}) = {})").format(equal, at, _NULL, _NULL)
+    return equal
+
+
+def _compared_json(one: Condition, at: sql.Composable, bind: Arguments) -> sql.Composable:
+    """Only within one JSON type; the ``case`` keeps a cast from being tried on another."""
+    value = one.values[0]
+    if not isinstance(value, Json):
+        raise TypeError(value)
+    given = bind(value.text)
+    if value.kind == "number":
+        return sql.SQL(
+            "(case when jsonb_typeof({at}) = 'number' then ({at} #>> '{{}}')::numeric {op} {given}::numeric"
+            " else false end)"
+        ).format(at=at, op=_COMPARED[one.op], given=given)
+    return sql.SQL(
+        "(case when jsonb_typeof({at}) = 'string'"
+        " then ({at} #>> '{{}}') collate \"C\" {op} ({given}::jsonb #>> '{{}}') else false end)"
+    ).format(at=at, op=_COMPARED[one.op], given=given)

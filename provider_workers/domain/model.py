@@ -1,0 +1,234 @@
+"""The things a provider speaks of (Memories, sections 4 to 6 and 10.2)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from provider_workers.domain.filters import Filter
+
+
+class Status(StrEnum):
+    """Where a version stands in its life (section 4)."""
+
+    ACTIVE = "active"
+    SUPERSEDED = "superseded"
+    FORGOTTEN = "forgotten"
+
+
+class Include(StrEnum):
+    """Which versions a read covers (section 6.2)."""
+
+    ACTIVE = "active"
+    SUPERSEDED = "superseded"
+    FORGOTTEN = "forgotten"
+    ALL = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file that a part names (section 7)."""
+
+    id: str = ""
+    name: str = ""
+    media_type: str = ""
+    bytes: int = 0
+    version: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One part of a record's content. ``raw`` is an extension part whole, UTF-8 JSON as written."""
+
+    type: str
+    text: str = ""
+    role: str = ""
+    file: File | None = None
+    text_source: str = ""
+    raw: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """Who wrote a version; stamped from the authenticated caller."""
+
+    kind: str
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A pointer to a record of any memory of any provider (section 4.2)."""
+
+    rel: str
+    memory_id: str
+    record_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One version of one record, as it reads now or as it stood at an instant (section 4).
+
+    ``attributes`` is a UTF-8 JSON object, byte for byte as written; empty means ``{}``.
+    """
+
+    id: str
+    memory_id: str
+    type: str
+    content: tuple[Part, ...]
+    attributes: bytes
+    version: int
+    status: Status
+    supersedes: str
+    valid_from: datetime | None
+    valid_to: datetime | None
+    written_at: datetime
+    invalidated_at: datetime | None
+    written_by: Writer
+    references: tuple[Reference, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """What a writer states of a record (section 5.1); an episode is a draft of type ``episode``."""
+
+    type: str
+    content: tuple[Part, ...] = ()
+    attributes: bytes = b""
+    valid_from: datetime | None = None
+    valid_to: datetime | None = None
+    references: tuple[Reference, ...] = ()
+    supersedes: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What a revision changes; None keeps, a name in ``clear`` (``valid_from``, ``valid_to``) removes."""
+
+    content: tuple[Part, ...] | None = None
+    attributes: bytes | None = None
+    valid_from: datetime | None = None
+    valid_to: datetime | None = None
+    clear: frozenset[str] = frozenset()
+    references: tuple[Reference, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """What the server adds to a write: who, and under which idempotency key ("" for none)."""
+
+    writer: Writer
+    key: str = ""
+    request_sha256: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which records a read covers. ``as_of`` None is now; no ``types`` is every type."""
+
+    types: tuple[str, ...] = ()
+    filter: Filter | None = None
+    include: Include = Include.ACTIVE
+    as_of: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """At most ``limit`` items (0: the default) after ``cursor`` ("": from the start)."""
+
+    limit: int = 0
+    cursor: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordPage:
+    """One page; ``next_cursor`` is empty on the last one."""
+
+    records: tuple[Record, ...]
+    next_cursor: str
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Background work an observe began. ``status`` is ``pending``, ``completed`` or ``failed``."""
+
+    id: str
+    status: str
+    records: tuple[Record, ...]
+    created_at: datetime
+    finished_at: datetime | None = None
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What an observe answered: records, or a job that will have some."""
+
+    job: Job | None
+    records: tuple[Record, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Erased:
+    """What an erase removed, and derived copies it could not (section 5.2)."""
+
+    erased: tuple[str, ...]
+    unreachable: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a recall asks (section 6.2). At least one of ``query``, ``text`` and ``selection.filter``."""
+
+    selection: Selection
+    query: str = ""
+    text: str = ""
+    limit: int = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A record a recall found; ``score`` is 0 to 1 and comparable within one answer only."""
+
+    record: Record
+    score: float
+    why: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A recall's answer (section 6.3)."""
+
+    hits: tuple[Hit, ...]
+    degraded: tuple[str, ...] = ()
+    abstain: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capabilities:
+    """The capability document (section 10.2): what it declares is done, what it does not is refused."""
+
+    id: str
+    isolation: str
+    derivation: str
+    observe_keeps_episodes: bool
+    observe_answers: str
+    recall_signals: tuple[str, ...]
+    recall_abstain: bool
+    recall_max_depth: int
+    history_content: str
+    history_structure: str
+    revise: str
+    forget: str
+    erase_unreachable: str
+    prime: bool
+    consolidate: str
+    named_queries: bool
+    types: bool
+    files: bool
+
+
+Counts = Mapping[str, int]
+"""Active records by memory id."""
+RecordAddress = tuple[str, str]
+"""A memory id and a record id."""

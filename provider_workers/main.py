@@ -1,0 +1,99 @@
+"""The composition root: settings, then pool, then adapters, then operations, then the servicer."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+import grpc
+
+from protos.provider.v1.provider_pb2_grpc import add_ProviderServicer_to_server
+from provider_workers.adapters.native.adapter import NativeProvider, Options
+from provider_workers.adapters.native.embedding.embedder import Embedder, Endpoint, make_embedder
+from provider_workers.adapters.native.embedding.files import ModelFilesError
+from provider_workers.api.servicer import ProviderServicer
+from provider_workers.domain.operations import Operations
+from provider_workers.registry import DEFAULT_PROVIDER, Registry
+from provider_workers.settings import Settings
+from service_kit.db import migrate
+from service_kit.db.pool import connect
+from service_kit.jobs import Jobs
+from service_kit.rpc.server import Wiring
+from service_kit.settings import SettingsError
+
+SCHEMA: Final = migrate.Schema(
+    "provider",
+    Path(__file__).parent / "adapters" / "native" / "migrations",
+    jobs=True,
+    extensions=("vector",),
+    optional_extensions=("btree_gin",),
+)
+_SERVICES: Final = ["grovekeeper.provider.v1.Provider"]
+
+
+@asynccontextmanager
+async def build(settings: Settings) -> AsyncGenerator[Wiring]:
+    """The service, ready to be served."""
+    async with connect(settings, "provider") as database, _embedder(settings) as embedder:
+        jobs = Jobs("provider", settings)
+        registry = Registry([NativeProvider(database, embedder, jobs, _options(settings))])
+        servicer = ProviderServicer(Operations(registry), DEFAULT_PROVIDER)
+
+        async def ready() -> bool:
+            return await migrate.current(database, SCHEMA)
+
+        def register(server: grpc.aio.Server) -> None:
+            add_ProviderServicer_to_server(servicer, server)
+
+        yield Wiring(
+            servicers=[register],
+            service_names=_SERVICES,
+            background=[jobs.work],
+            ready=ready,
+        )
+
+
+@asynccontextmanager
+async def _embedder(settings: Settings) -> AsyncGenerator[Embedder]:
+    """The embeddings endpoint when one is set, else the embedded encoder, loaded."""
+    embedder = make_embedder(
+        endpoint=_endpoint(settings),
+        model_dir=settings.embedding_model_dir,
+        threads=settings.native_embed_threads,
+    )
+    try:
+        await embedder.warm()
+        yield embedder
+    except ModelFilesError as error:
+        raise SettingsError(str(error)) from error
+    finally:
+        await embedder.aclose()
+
+
+def _endpoint(settings: Settings) -> Endpoint | None:
+    if settings.embedding_base_url is None:
+        return None
+    if settings.embedding_model is None or settings.embedding_dimensions is None:
+        raise SettingsError(
+            "GROVE_EMBEDDING_BASE_URL also needs GROVE_EMBEDDING_MODEL and GROVE_EMBEDDING_DIMENSIONS"
+        )
+    key = settings.embedding_api_key
+    return Endpoint(
+        settings.embedding_base_url,
+        settings.embedding_model,
+        settings.embedding_dimensions,
+        None if key is None else key.get_secret_value(),
+    )
+
+
+def _options(settings: Settings) -> Options:
+    return Options(
+        derivation=settings.native_derivation,
+        embed_timeout_s=settings.native_embed_timeout_s,
+        sweep_s=settings.native_sweep_s,
+        prime_tokens=settings.native_prime_tokens,
+        abstain_below=settings.native_abstain_below,
+        keep_jobs_days=settings.native_keep_jobs_days,
+        keep_keys_hours=settings.native_keep_keys_hours,
+        answer_bytes=settings.rpc_max_message_bytes // 2,
+    )
