@@ -1,0 +1,21 @@
+"""`python -m runner_service` serves; `python -m runner_service migrate` brings the schema up to date."""
+
+import sys
+
+from runner_service.main import SCHEMA, build
+from runner_service.settings import Settings
+from service_kit.db import migrate
+from service_kit.rpc import server
+from service_kit.settings import load
+
+
+def main(arguments: list[str]) -> int:
+    """The exit code."""
+    settings = load(Settings)
+    if arguments == ["migrate"]:
+        return migrate.main(settings, SCHEMA)
+    return server.run("runner", settings, build)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

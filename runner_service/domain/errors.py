@@ -1,0 +1,113 @@
+"""The refusals of this service, each said once."""
+
+from collections.abc import Sequence
+
+from service_kit.errors import GroveError
+
+__all__ = [
+    "BaseFailureError",
+    "GroveError",
+    "LeaseLostError",
+    "harness_mismatch",
+    "harness_not_found",
+    "harness_unavailable",
+    "idempotency_mismatch",
+    "invalid",
+    "memories_not_attached",
+    "memory_invalid",
+    "model_unavailable",
+    "response_not_found",
+    "session_busy",
+    "session_not_found",
+    "unsupported_base",
+]
+
+
+class BaseFailureError(Exception):
+    """A base could not finish a turn. ``code`` is ``provider_error`` or ``harness_error``; ``message`` is
+    a sentence safe to show: the true reason without key, address, path or stack trace.
+    """
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code: str = code
+        self.message: str = message
+
+
+class LeaseLostError(Exception):
+    """Another runner holds the session now: nothing more may be written."""
+
+
+def invalid(message: str, param: str | None = None) -> GroveError:
+    """A request that cannot be meant."""
+    return GroveError("invalid_input", message, param=param)
+
+
+def harness_not_found() -> GroveError:
+    """No such harness, or somebody else's."""
+    return GroveError("harness_not_found", "There is no such harness.", param="metadata.harness_id")
+
+
+def response_not_found(param: str | None = None) -> GroveError:
+    """No such response, or somebody else's, or one that was not stored."""
+    return GroveError("response_not_found", "There is no such response.", param=param)
+
+
+def session_not_found() -> GroveError:
+    """No such session, or somebody else's."""
+    return GroveError("session_not_found", "There is no such session.")
+
+
+def harness_mismatch() -> GroveError:
+    """A conversation stays with the harness it began on."""
+    return GroveError(
+        "harness_mismatch",
+        "This conversation belongs to another harness.",
+        param="metadata.harness_id",
+    )
+
+
+def session_busy() -> GroveError:
+    """One task at a time in a session."""
+    return GroveError(
+        "session_busy", "A task is still running in this session; wait for its end or cancel it."
+    )
+
+
+def model_unavailable(model: str) -> GroveError:
+    """The harness's base does not serve this model."""
+    return GroveError(
+        "model_unavailable", f"This harness cannot serve the model {model[:200]!r}.", param="model"
+    )
+
+
+def harness_unavailable(message: str) -> GroveError:
+    """The harness cannot take a task now."""
+    return GroveError("harness_unavailable", message)
+
+
+def unsupported_base(base: str, supported: Sequence[str]) -> GroveError:
+    """No such base here."""
+    return GroveError(
+        "unsupported_base",
+        f"This server has no base called {base[:100]!r}.",
+        param="base",
+        detail={"supported": list(supported)},
+    )
+
+
+def memories_not_attached() -> GroveError:
+    """The harness has no memories attached (Memories §12)."""
+    return GroveError("memories_not_attached", "This harness has no memories attached.")
+
+
+def memory_invalid(message: str) -> GroveError:
+    """A list of attachments that contradicts itself (Memories §12)."""
+    return GroveError("memory_invalid", message, param="memories")
+
+
+def idempotency_mismatch() -> GroveError:
+    """The key was used for something else."""
+    return GroveError(
+        "grovekeeper_idempotency_mismatch", "This Idempotency-Key was used for a different request."
+    )

@@ -1,0 +1,77 @@
+"""The UHP response object (Tasks), composed here and nowhere else, so that a read and an event agree."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from runner_service.domain.model import Item, Outcome, Priming, Response, Status
+
+__all__ = ["compose", "encode"]
+
+_encoder = msgspec.json.Encoder()
+
+
+def encode(value: object) -> bytes:
+    """JSON, UTF-8, without a space too many."""
+    return _encoder.encode(value)
+
+
+def compose(
+    response: Response, output: Sequence[Item], priming: Priming | None, problems: Sequence[str] = ()
+) -> Item:
+    """The response as it stands. ``output`` are its finished items; ``problems`` name what of the memory
+    seam could not be done (``metadata.grovekeeper_problems``).
+    """
+    outcome = response.outcome or Outcome(response.status)
+    composed: Item = {
+        "id": response.id,
+        "object": "response",
+        "created_at": int(response.created_at.timestamp()),
+        "status": response.status.wire,
+        "background": response.asked.background,
+        "error": _error(outcome),
+        "incomplete_details": {"reason": outcome.reason} if outcome.status is Status.INCOMPLETE else None,
+        "instructions": response.asked.instructions or None,
+        "previous_response_id": response.asked.previous_response_id or None,
+        "model": response.model,
+        "output": list(output),
+        "store": response.asked.store,
+        "usage": _usage(outcome),
+        "metadata": _metadata(response, priming, problems),
+    }
+    if response.finished_at is not None:
+        composed["completed_at"] = int(response.finished_at.timestamp())
+    return composed
+
+
+def _error(outcome: Outcome) -> Item | None:
+    if outcome.failure is None:
+        return None
+    return {"code": outcome.failure.code, "message": outcome.failure.message}
+
+
+def _usage(outcome: Outcome) -> Item | None:
+    """What the endpoint counted, or null: a number nobody counted is not invented."""
+    if outcome.usage is None:
+        return None
+    used = outcome.usage
+    return {
+        "input_tokens": used.input_tokens,
+        "output_tokens": used.output_tokens,
+        "total_tokens": used.input_tokens + used.output_tokens,
+    }
+
+
+def _metadata(response: Response, priming: Priming | None, problems: Sequence[str]) -> Item:
+    metadata: Item = {"session_id": response.session_id, "harness_id": response.harness_id}
+    if response.asked.memory_id:
+        metadata["memory"] = response.asked.memory_id
+    if response.asked.ignored_fields:
+        metadata["ignored_fields"] = list(response.asked.ignored_fields)
+    if priming is not None and priming.primed:
+        metadata["grovekeeper_primed"] = [
+            {"memory_id": one.memory_id, "estimated_tokens": one.estimated_tokens} for one in priming.primed
+        ]
+    if problems:
+        metadata["grovekeeper_problems"] = list(problems)
+    return metadata

@@ -1,0 +1,145 @@
+"""The composition root: settings, then stores and clients, then use cases, then servicers and workers."""
+
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import timedelta
+from importlib.metadata import version
+from pathlib import Path
+from typing import Final
+
+from protos.runner.v1.runner_pb2_grpc import add_HarnessesServicer_to_server, add_ResponsesServicer_to_server
+from runner_service.api.servicer import HarnessesServicer, ResponsesServicer, Tasks
+from runner_service.bases.loop.base import Endpoint, LoopBase
+from runner_service.bases.scripted.base import ScriptedBase
+from runner_service.clients.authz import SAFE as AUTHZ_SAFE
+from runner_service.clients.authz import AuthzAccess
+from runner_service.clients.memory import SAFE as MEMORY_SAFE
+from runner_service.clients.memory import GrpcMemory
+from runner_service.clients.memory_tools import GrpcToolMemory
+from runner_service.clients.wakeups import RedisWakeups
+from runner_service.domain.accept import Accept, Gate
+from runner_service.domain.follow import Follow
+from runner_service.domain.harnesses import Harnesses
+from runner_service.domain.memory_seam import Seam
+from runner_service.domain.model import Budgets
+from runner_service.domain.observe import Observe
+from runner_service.domain.ports import Base
+from runner_service.domain.reconcile import Reconciler
+from runner_service.domain.responses import Responses
+from runner_service.domain.turns import Turns
+from runner_service.domain.worker import Pace, Worker
+from runner_service.settings import Settings
+from runner_service.store.harnesses import PostgresHarnesses
+from runner_service.store.responses import PostgresResponses
+from runner_service.store.turns import OBSERVE, Keeping, PostgresTurns
+from runner_service.tools.server import ToolServer
+from service_kit.clock import SystemClock
+from service_kit.db import migrate
+from service_kit.db.pool import connect
+from service_kit.ids import new_id
+from service_kit.jobs import Jobs
+from service_kit.rpc.client import ServicePassport, channel
+from service_kit.rpc.server import Wiring
+
+SCHEMA: Final = migrate.Schema("runner", Path(__file__).parent / "store" / "migrations", jobs=True)
+_SERVICES: Final = ["grovekeeper.runner.v1.Harnesses", "grovekeeper.runner.v1.Responses"]
+
+
+@asynccontextmanager
+async def build(settings: Settings) -> AsyncGenerator[Wiring]:
+    """The service, ready to be served."""
+    # Told by nobody's request, these would tell of each of theirs.
+    for noisy in ("httpx2", "mcp", "fastmcp", "openai"):
+        logging.getLogger(noisy).setLevel("WARNING")
+    async with AsyncExitStack() as stack:
+        database = await stack.enter_async_context(connect(settings, "runner"))
+        authz = await stack.enter_async_context(channel(settings.authz_address, settings, safe=AUTHZ_SAFE))
+        memory_channel = await stack.enter_async_context(
+            channel(settings.memory_address, settings, safe=MEMORY_SAFE)
+        )
+        clock = SystemClock()
+        wakeups = RedisWakeups(settings.redis(), new_id("runner"))
+        stack.push_async_callback(wakeups.close)
+        service = ServicePassport(authz, settings.token())
+        access, memory = AuthzAccess(authz, service), GrpcMemory(memory_channel)
+        jobs = Jobs("runner", settings, identity=service.as_service)
+        harness_store, response_store = PostgresHarnesses(database), PostgresResponses(database)
+        turn_store = PostgresTurns(database, jobs, _keeping(settings))
+        bases = await _bases(settings, stack)
+        seam = Seam(access, memory)
+        tools = ToolServer(access, GrpcToolMemory(memory_channel), version("grovekeeper"))
+        await stack.enter_async_context(tools.serving(settings.mcp_listen))
+        jobs.task(OBSERVE, Observe(turn_store, (harness_store, response_store), access, memory).run)
+
+        gate = Gate(settings.runner_queue_limit)
+        turns = Turns(
+            store=turn_store,
+            wakeups=wakeups,
+            bases=bases,
+            seam=seam,
+            tools=tools,
+            clock=clock,
+            limits=Budgets(max_step=settings.runner_max_step, timeout_seconds=settings.runner_timeout_s),
+        )
+        worker = Worker(turn_store, turns, _pace(settings), gate)
+        wakeups.heed(work=worker.wake, cancel=worker.cancel)
+        reconciler = Reconciler(turn_store, wakeups, clock, settings.runner_reconcile_s)
+        harnesses = Harnesses(harness_store, access, bases, clock)
+        follow = Follow(response_store, wakeups)
+        accept = Accept(
+            harnesses=harnesses,
+            harness_store=harness_store,
+            store=response_store,
+            bases=bases,
+            seam=seam,
+            wakeups=wakeups,
+            clock=clock,
+            gate=gate,
+        )
+        tasks = Tasks(accept, Responses(response_store, wakeups, clock), follow)
+
+        async def ready() -> bool:
+            return gate.open and await migrate.current(database, SCHEMA)
+
+        async def drain() -> None:
+            await worker.drain(settings.runner_drain_s)
+            follow.close()
+
+        yield Wiring(
+            servicers=[
+                lambda server: add_HarnessesServicer_to_server(HarnessesServicer(harnesses), server),
+                lambda server: add_ResponsesServicer_to_server(ResponsesServicer(tasks), server),
+            ],
+            service_names=_SERVICES,
+            background=[wakeups.run, reconciler.run, worker.run, worker.beat, jobs.work],
+            ready=ready,
+            drain=drain,
+        )
+
+
+async def _bases(settings: Settings, stack: AsyncExitStack) -> dict[str, Base]:
+    """The bases this server offers: one is offered only if it can run."""
+    bases: dict[str, Base] = {"scripted": ScriptedBase(settings.runner_scripted_beat_s)}
+    if settings.model_base_url and settings.model_name:
+        key = settings.model_api_key.get_secret_value() if settings.model_api_key else ""
+        loop = LoopBase(Endpoint(settings.model_base_url, key, settings.model_name))
+        stack.push_async_callback(loop.close)
+        bases["loop"] = loop
+    return bases
+
+
+def _keeping(settings: Settings) -> Keeping:
+    return Keeping(
+        lease=timedelta(seconds=settings.runner_lease_s),
+        unstored=timedelta(seconds=settings.runner_unstored_keep_s),
+    )
+
+
+def _pace(settings: Settings) -> Pace:
+    return Pace(
+        concurrency=settings.runner_concurrency,
+        poll_s=settings.runner_poll_s,
+        heartbeat_s=settings.runner_heartbeat_s,
+        lease_s=settings.runner_lease_s,
+    )

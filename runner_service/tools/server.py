@@ -1,0 +1,228 @@
+"""The MCP server of this process (Memories §9.1): streamable HTTP on loopback, one token for each turn.
+
+Whatever speaks MCP can be a turn's agent: ours in this process, or a program beside it. Every call
+runs on a passport of the harness minted for that call, so a grant that is gone is gone at once; what a
+memory answers is fenced; what it refuses is a tool error with its code.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, MutableMapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any, Final, cast
+
+import mcp_types as types
+import msgspec
+import uvicorn
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel import Server
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from starlette.requests import Request
+
+from runner_service.domain.errors import GroveError, invalid
+from runner_service.domain.fence import fenced
+from runner_service.domain.memory_seam import narrowing
+from runner_service.domain.model import Attachment, Item, Reach, Session, ToolAccess
+from runner_service.domain.ports import Access, ToolMemory
+from runner_service.domain.tool_calls import READ_TOOLS, WRITE_TOOLS, List, ToolCall, read_call
+from runner_service.tools.catalogue import TOOLS
+from runner_service.tools.sessions import ToolSession, ToolSessions
+from service_kit.ids import new_id
+from service_kit.ops import bind
+
+__all__ = ["ToolServer"]
+
+_log: Final = logging.getLogger(__name__)
+_PATH: Final = "/mcp"
+_MAX_BODY: Final = 2 * 1024 * 1024
+_SESSION: Final = "grove.tools"
+_BODY: Final = "grove.body"
+
+_Scope = MutableMapping[str, Any]
+_Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+_Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+
+class _Params(msgspec.Struct):
+    arguments: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+class _Body(msgspec.Struct):
+    params: _Params = msgspec.field(default_factory=_Params)
+
+
+_body: Final = msgspec.json.Decoder(_Body)
+
+
+class ToolServer:
+    """The verbs of ``domain.ports.Tools``. ``async with server.serving(listen):`` runs it."""
+
+    def __init__(self, access: Access, memory: ToolMemory, version: str) -> None:
+        self._access: Access = access
+        self._memory: ToolMemory = memory
+        self._sessions: ToolSessions = ToolSessions()
+        self._server: Server[dict[str, Any]] = Server(
+            "grovekeeper-memory", version=version, on_list_tools=self._list, on_call_tool=self._call
+        )
+        self._url: str = ""
+
+    @asynccontextmanager
+    async def serving(self, listen: str) -> AsyncGenerator[str]:
+        """Serve on ``host:port`` inside the block; yields the URL. ``ListenError`` when that is impossible."""
+        manager = StreamableHTTPSessionManager(
+            self._server, json_response=True, stateless=True, max_request_body_size=_MAX_BODY
+        )
+        listener = bind(listen)
+        host, port = listener.getsockname()[:2]
+        self._url = f"http://{f'[{host}]' if ':' in host else host}:{port}{_PATH}"
+        config = uvicorn.Config(
+            _Door(self._sessions, manager.handle_request),
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            timeout_graceful_shutdown=2,
+        )
+        server = _Uvicorn(config)
+        async with manager.run():
+            task = asyncio.create_task(server.serve([listener]), name="mcp http")
+            try:
+                yield self._url
+            finally:
+                server.should_exit = True
+                await task
+
+    @asynccontextmanager
+    async def open(
+        self, session: Session, attachments: Sequence[Attachment], where: Reach, disabled: frozenset[str]
+    ) -> AsyncGenerator[ToolAccess]:
+        offered = (*READ_TOOLS, *WRITE_TOOLS) if where.writable else READ_TOOLS
+        names = tuple(one for one in offered if one not in disabled) if where.attachments else ()
+        token = self._sessions.add(
+            ToolSession(session, narrowing(session, attachments), where.starts, where.default, names)
+        )
+        try:
+            yield ToolAccess(self._url, token, names)
+        finally:
+            self._sessions.remove(token)
+
+    async def _list(
+        self, ctx: ServerRequestContext[dict[str, Any]], params: types.PaginatedRequestParams | None
+    ) -> types.ListToolsResult:
+        del params
+        return types.ListToolsResult(tools=[TOOLS[name] for name in _caller(ctx).names])
+
+    async def _call(
+        self, ctx: ServerRequestContext[dict[str, Any]], params: types.CallToolRequestParams
+    ) -> types.CallToolResult:
+        try:
+            text = fenced(await self._carry_out(_caller(ctx), params.name, _arguments(ctx)))
+        except GroveError as error:
+            return _result(f"{error.code}: {error.message}", is_error=True)
+        except Exception:  # noqa: BLE001 - the edge between the runner and an agent
+            _log.exception("tool %s failed", params.name)
+            return _result("server_error: The tool failed.", is_error=True)
+        return _result(text)
+
+    async def _carry_out(self, caller: ToolSession, name: str, arguments: bytes) -> Item:
+        if name not in caller.names:
+            raise invalid(f"There is no tool called {name[:100]!r} here.", "name")
+        call = read_call(name, arguments)
+        async with self._access.as_harness(caller.session.harness_id, caller.session.id, caller.caps):
+            if isinstance(call, List) and not call.memory:
+                return await self._memory.memories(caller.starts)
+            return await self._memory.call(_placed(call, caller), new_id("call"))
+
+
+def _placed(call: ToolCall, caller: ToolSession) -> ToolCall:
+    """The call on the memory it names, or on the one this session means without a name."""
+    if call.memory:
+        return call
+    if not caller.here:
+        raise invalid("Name the memory: there is none by default.", "memory")
+    return msgspec.structs.replace(call, memory=caller.here)
+
+
+class _Door:
+    """Lets in who shows a token in use, and keeps the body: arguments are read from it as they were sent."""
+
+    def __init__(
+        self, sessions: ToolSessions, inner: Callable[[_Scope, _Receive, _Send], Awaitable[None]]
+    ) -> None:
+        self._sessions: ToolSessions = sessions
+        self._inner: Callable[[_Scope, _Receive, _Send], Awaitable[None]] = inner
+
+    async def __call__(self, scope: _Scope, receive: _Receive, send: _Send) -> None:
+        if scope["type"] != "http":
+            return
+        headers = cast("list[tuple[bytes, bytes]]", scope["headers"])
+        shown = next((value.decode("latin-1") for key, value in headers if key == b"authorization"), None)
+        caller = self._sessions.find(shown)
+        if caller is None or scope["path"] != _PATH:
+            await _refuse(send, 401 if caller is None else 404)
+            return
+        body = await _read(receive)
+        if body is None:
+            await _refuse(send, 413)
+            return
+        scope[_SESSION], scope[_BODY] = caller, body
+        await self._inner(scope, _replay(body, receive), send)
+
+
+async def _read(receive: _Receive) -> bytes | None:
+    """The whole body; None when it is too large."""
+    chunks: list[bytes] = []
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            return b"".join(chunks)
+        chunks.append(message.get("body", b""))
+        if sum(map(len, chunks)) > _MAX_BODY:
+            return None
+        if not message.get("more_body", False):
+            return b"".join(chunks)
+
+
+def _replay(body: bytes, receive: _Receive) -> _Receive:
+    """Gives the body once more, then whatever else comes."""
+    pending = [body]
+
+    async def again() -> MutableMapping[str, Any]:
+        if pending:
+            return {"type": "http.request", "body": pending.pop(), "more_body": False}
+        return await receive()
+
+    return again
+
+
+async def _refuse(send: _Send, status: int) -> None:
+    await send({"type": "http.response.start", "status": status, "headers": [(b"content-length", b"0")]})
+    await send({"type": "http.response.body", "body": b""})
+
+
+def _caller(ctx: ServerRequestContext[dict[str, Any]]) -> ToolSession:
+    return cast("ToolSession", _scope(ctx)[_SESSION])
+
+
+def _scope(ctx: ServerRequestContext[dict[str, Any]]) -> _Scope:
+    """What the door put beside the request."""
+    return cast("Request", ctx.request).scope
+
+
+def _arguments(ctx: ServerRequestContext[dict[str, Any]]) -> bytes:
+    """A call's arguments, byte for byte."""
+    try:
+        return bytes(_body.decode(_scope(ctx)[_BODY]).params.arguments)
+    except msgspec.DecodeError:
+        raise invalid("The arguments are not a JSON object.", "arguments") from None
+
+
+def _result(text: str, *, is_error: bool = False) -> types.CallToolResult:
+    return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=is_error)
+
+
+class _Uvicorn(uvicorn.Server):
+    """uvicorn, leaving the process's signals to the process."""
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        yield
