@@ -16,6 +16,7 @@ BROAD_EXCEPTS = {
     "gateway/main.py:run": "the edge of the process: main",
     "gateway/edge.py:_Exchange.serve": "the edge of the process: HTTP",
     "gateway/main.py:run": "the edge of the process: main",
+    "provider_workers/adapters/native/derivation.py:Derivation._read": "one poisoned episode fails alone",
     "service_kit/rpc/health.py:is_ready": "whatever keeps a service from being ready, the answer is no",
     "service_kit/rpc/interceptors/__init__.py:Chassis._around.wrapped": "the edge of the process: RPC",
     "service_kit/rpc/server.py:run": "the edge of the process: main",
