@@ -69,6 +69,10 @@ class Deployment:
         """Where its readiness is asked for."""
         return f"{HOST}:{self.ports[service.name][1]}"
 
+    def storing(self) -> list[Service]:
+        """The services that run here and have a schema."""
+        return [one for one in SERVICES.values() if one.stores and self.is_ours(one)]
+
     def serve(self, service: Service) -> Command:
         """How to start it."""
         told = {
@@ -77,7 +81,7 @@ class Deployment:
             "GROVE_OPS_LISTEN": self.ops(service),
         }
         if service.stores:
-            told["GROVE_DATABASE_URL"] = self._role_dsn(service)
+            told["GROVE_DATABASE_URL"] = self.role_dsn(service)
         if (token := self.keys.service_tokens.get(service.name)) is not None:
             told["GROVE_SERVICE_TOKEN"] = token
         if service.name == "authz":
@@ -120,7 +124,8 @@ class Deployment:
     def _log(self, name: str) -> Path | None:
         return None if self.settings.log_stderr else self.home.logs / f"{name}.log"
 
-    def _role_dsn(self, service: Service) -> str:
+    def role_dsn(self, service: Service) -> str:
+        """How the service itself connects: to the owner's database, as its own role."""
         parts = {
             key: value for key, value in conninfo_to_dict(self.database_url).items() if value is not None
         }

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Self
 
-from service_kit.embedded import keys, ports, state
+from service_kit.embedded import keys, migrations, ports, state
 from service_kit.embedded.errors import LaunchError, Stopped, TookTooLongError, from_os_error
 from service_kit.embedded.home import Home
 from service_kit.embedded.postgres import Postgres
@@ -187,10 +187,12 @@ class _Supervisor:
     def run_migrations(self, port: int = 0) -> Deployment:
         """Bring the schemas of the services that run here to this release, side by side."""
         deployment = self._deploy(port)
-        wanted = [one for one in SERVICES.values() if one.stores and deployment.is_ours(one)]
-        self.say("migrating")
-        jobs = {f"{one.name} migrate": deployment.migrate(one) for one in wanted}
-        self.family.run(jobs, _MIGRATION_TIMEOUT_S)
+        wanted = deployment.storing() if port == 0 else migrations.pending(deployment)
+        if wanted:
+            self.say(f"migrating {', '.join(one.name for one in wanted)}")
+            jobs = {f"{one.name} migrate": deployment.migrate(one) for one in wanted}
+            self.family.run(jobs, _MIGRATION_TIMEOUT_S)
+            migrations.remember(deployment, wanted)
         return deployment
 
     def _start_services(self, deployment: Deployment) -> None:
