@@ -1,0 +1,182 @@
+"""Every route, with what makes it answer: the table the tests of access and robustness go through.
+
+``Route.needs`` is the privilege on the memory in the path; ``world`` makes what the path names, as its owner.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import cast
+
+import httpx
+
+from tests.e2e.callers import Caller, Json
+
+__all__ = [
+    "ADMIN_ROUTES",
+    "HARNESS_ROUTES",
+    "JOB_ROUTE",
+    "MEMORY_ROUTES",
+    "OPEN_ROUTES",
+    "RESPONSE_ROUTES",
+    "Names",
+    "Route",
+    "call",
+    "ended_response",
+    "harness",
+    "memory_with_everything",
+]
+
+Names = dict[str, str]
+World = Callable[[Caller], Names]
+
+
+@dataclass(frozen=True)
+class Route:
+    """One operation. ``path`` and ``query`` are filled with what ``world`` made."""
+
+    method: str
+    path: str
+    body: Json | None = None
+    needs: str | None = None
+    query: str = ""
+    world: World = field(default=lambda _: {}, repr=False)
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.path}{self.query}"
+
+    def at(self, names: Names) -> str:
+        """The address with these names."""
+        return (self.path + self.query).format(**names)
+
+
+def memory_with_everything(owner: Caller) -> Names:
+    """A memory, a record in it, a grant on it and a job of it."""
+    memory = owner.memory("Everything", description="What there is.")
+    record = owner.fact(memory, "Penguins swim.", attributes={"account": "acme"})
+    somebody = {"principal": "group:nobody-is-in-it", "privileges": ["create"]}
+    grant = owner.ok("POST", f"/v1/memories/{memory}/grants", somebody)["id"]
+    job = owner.ok("POST", f"/v1/memories/{memory}/observe", {"episodes": [{"content": "Hello."}]})["job"]
+    return {"memory_id": memory, "record_id": record, "grant_id": grant, "job_id": job["id"]}
+
+
+def harness(owner: Caller) -> Names:
+    """A harness attached to a memory."""
+    made = owner.ok("POST", "/v1/harnesses", {"name": "Desk", "base": "scripted"})["id"]
+    entry = {"memory_id": owner.memory("Desk"), "access": "write", "default": True}
+    owner.ok("PUT", f"/v1/harnesses/{made}/memories", {"memories": [entry]})
+    return {"harness_id": made}
+
+
+def ended_response(owner: Caller) -> Names:
+    """A response that completed, in its session."""
+    made = owner.ok("POST", "/v1/responses", {"input": "Reply with exactly: ok"})
+    assert made["status"] == "completed"
+    return {"response_id": made["id"], "session_id": made["metadata"]["session_id"]}
+
+
+_M = "/v1/memories/{memory_id}"
+_R = _M + "/records/{record_id}"
+
+
+def _memory(method: str, path: str, needs: str | None, body: Json | None = None, query: str = "") -> Route:
+    return Route(method, path, body, needs, query, memory_with_everything)
+
+
+MEMORY_ROUTES = (
+    _memory("GET", _M, None),
+    _memory("GET", f"{_M}/grants", None),
+    _memory("GET", _R, "read"),
+    _memory("GET", f"{_R}/history", "read"),
+    _memory("GET", f"{_M}/records", "read"),
+    _memory("POST", f"{_M}/recall", "read", {"query": "What do penguins do?"}),
+    _memory("POST", f"{_M}/recall", "read", {"query": "What do penguins do?", "depth": 3}),
+    _memory("POST", f"{_M}/records", "write", {"type": "fact", "content": "Owls fly."}),
+    _memory("POST", f"{_M}/observe", "write", {"episodes": [{"content": "Owls fly at night."}]}),
+    _memory("PATCH", _R, "write", {"content": "Penguins swim well."}),
+    _memory("PUT", _M, "write", {"name": "Renamed"}),
+    _memory("DELETE", _R, "write"),
+    _memory("POST", f"{_M}/grants", "delete", {"principal": "group:g", "privileges": ["read"]}),
+    _memory("DELETE", f"{_M}/grants/{{grant_id}}", "delete"),
+    _memory("PUT", _M, "delete", {"restricted": True}),
+    _memory("POST", f"{_M}/erase", "delete", {"record_ids": ["{record_id}"]}),
+    _memory("DELETE", _M, "delete"),
+    # Named elsewhere than in the path.
+    _memory("GET", "/v1/memories", None, query="?parent={memory_id}"),
+    _memory("GET", "/v1/memories", None, query="?ancestor={memory_id}"),
+    _memory("POST", "/v1/memories", "create", {"name": "Child", "parent_id": "{memory_id}"}),
+)
+"""Routes that name a memory, and the privilege each needs there; None: any."""
+
+JOB_ROUTE = _memory("GET", f"{_M}/jobs/{{job_id}}", None)
+"""Whoever may read or write sees how a job stands."""
+
+_H = "/v1/harnesses/{harness_id}"
+HARNESS_ROUTES = tuple(
+    Route(method, path, body, world=harness)
+    for method, path, body in (
+        ("GET", _H, None),
+        ("GET", f"{_H}/memories", None),
+        ("GET", f"{_H}/models", None),
+        ("PUT", _H, {"name": "Renamed"}),
+        ("PUT", f"{_H}/memories", {"memories": []}),
+        ("POST", "/v1/responses", {"input": "Hi.", "metadata": {"harness_id": "{harness_id}"}}),
+        ("DELETE", _H, None),
+    )
+)
+"""Routes that name a harness."""
+
+RESPONSE_ROUTES = tuple(
+    Route(method, path, body, query=query, world=ended_response)
+    for method, path, body, query in (
+        ("GET", "/v1/responses/{response_id}", None, ""),
+        ("GET", "/v1/responses/{response_id}", None, "?stream=true"),
+        ("POST", "/v1/responses/{response_id}/cancel", None, ""),
+        ("POST", "/v1/sessions/{session_id}/cancel", None, ""),
+        ("POST", "/v1/responses", {"input": "Hi.", "previous_response_id": "{response_id}"}, ""),
+    )
+)
+"""Routes that name a response or its session."""
+
+OPEN_ROUTES = tuple(
+    Route(method, path, body)
+    for method, path, body in (
+        ("GET", "/v1/uhp", None),
+        ("GET", "/v1/memories", None),
+        ("POST", "/v1/memories", {"name": "Root"}),
+        ("GET", "/v1/memories/providers", None),
+        ("GET", "/v1/memories/types", None),
+        ("GET", "/v1/harnesses", None),
+        ("POST", "/v1/harnesses", {"base": "scripted"}),
+        ("GET", "/v1/models", None),
+        ("POST", "/v1/responses", {"input": "Reply with exactly: ok"}),
+        ("GET", "/v1/grovekeeper/whoami", None),
+    )
+)
+"""Routes that name nothing of anybody's."""
+
+ADMIN_ROUTES = (
+    Route("POST", "/v1/grovekeeper/tokens", {"person": "somebody"}),
+    Route("POST", "/v1/grovekeeper/tokens/revoke", {"id": "{token_id}"}),
+    Route("DELETE", "/v1/grovekeeper/tokens/{token_id}"),
+)
+"""Routes that need the scope ``admin``."""
+
+
+def filled(body: Json | None, names: Names) -> Json | None:
+    """``body`` with names in place of ``{memory_id}`` and its kin."""
+    return None if body is None else {key: _filled(value, names) for key, value in body.items()}
+
+
+def _filled(value: object, names: Names) -> object:
+    if isinstance(value, str):
+        return names.get(value.strip("{}"), value) if value.startswith("{") else value
+    if isinstance(value, dict):
+        return {key: _filled(inner, names) for key, inner in cast("Json", value).items()}
+    if isinstance(value, list):
+        return [_filled(inner, names) for inner in cast("list[object]", value)]
+    return value
+
+
+def call(caller: Caller, route: Route, names: Names) -> httpx.Response:
+    """One request of that route."""
+    return caller(route.method, route.at(names), filled(route.body, names))
