@@ -48,7 +48,7 @@ class Batcher(Generic[_Question, _Answer]):
 
     async def ask(self, question: _Question) -> _Answer:
         """The answer as of a moment after this call. Raises what the statement raises."""
-        waiting = _Waiting[_Question, _Answer](
+        waiting: _Waiting[_Question, _Answer] = _Waiting(
             question,
             asyncio.get_running_loop().create_future(),
             contextvars.copy_context(),

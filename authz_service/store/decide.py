@@ -87,7 +87,7 @@ select q.n, (
 ) + case when (
     select count(*) from (
         select from node k where k.parent_id = q.id and k.restricted limit %(few)s + 1
-    ) some
+    ) counted
 ) <= %(few)s then (
     select count(*) from node k where k.parent_id = q.id and k.restricted and """
     + CHILD

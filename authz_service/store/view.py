@@ -22,11 +22,11 @@ _CALLER: Final = """(
 
 _MANY: Final = """
 select (
-    select count(*) from (select from node where parent_id = %(parent)s and restricted limit %(few)s + 1) some
+    select count(*) from (select from node where parent_id = %(parent)s and restricted limit %(few)s + 1) counted
 ) > %(few)s or (
     select count(*) from (
         select from node where not %(bulk)s and parent_id = %(parent)s and not restricted limit %(few)s + 1
-    ) some
+    ) counted
 ) > %(few)s
 """
 
