@@ -112,6 +112,10 @@ class Keeper:
             try:
                 await once()
             except _TRANSIENT as error:
+                task = asyncio.current_task()
+                if task is not None and task.cancelling() > 0:
+                    # A statement cut short by our own stopping must not hide that we were told to stop.
+                    raise asyncio.CancelledError from error
                 _log.warning("the job queue cannot be looked after now: %s", type(error).__name__)
             await asyncio.sleep(seconds)
 
