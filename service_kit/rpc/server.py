@@ -18,7 +18,7 @@ import uvloop
 
 from service_kit import telemetry
 from service_kit.identity import PassportVerifier
-from service_kit.ops import ListenError, OpsServer
+from service_kit.ops import ListenError, OpsServer, bind
 from service_kit.rpc.health import Health
 from service_kit.rpc.interceptors import Chassis
 from service_kit.settings import Settings, SettingsError
@@ -191,7 +191,10 @@ def _server(settings: Settings, chassis: Chassis) -> grpc.aio.Server:
 
 
 def _listen(server: grpc.aio.Server, listen: str) -> int:
+    if not listen.startswith("unix:"):
+        # gRPC writes a line of its own to stderr and gives no reason: find out first.
+        bind(listen).close()
     try:
         return server.add_insecure_port(listen)
     except RuntimeError as error:
-        raise ListenError(f"cannot listen on {listen}: it is taken or not ours") from error
+        raise ListenError(f"cannot listen on {listen}") from error
