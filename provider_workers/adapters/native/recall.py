@@ -43,7 +43,7 @@ class _Words:
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    """A question as it is searched for. ``plain`` is a text without any word, looked for as it is."""
+    """A question as it is searched for. ``plain`` is a text without any lexeme, looked for as it is."""
 
     memory_ids: Sequence[str]
     question: Question
@@ -241,13 +241,19 @@ def _matched(name: sql.SQL, asked: _Words, search: _Search, seen: Scope, bind: A
 
 
 def _plain(search: _Search, seen: Scope, bind: Arguments) -> sql.Composed:
-    """Versions that have a text without any word in it, such as a sign or stop words alone, as it is."""
+    """Versions that have a text no lexeme is left of: its words when all are stop words, else the sign it is."""
+    stopped = words.query_words(search.plain).split()[:_MAX_WORDS]
+    if stopped:
+        pattern = rf"(^|[^[:alnum:]])({'|'.join(stopped)})([^[:alnum:]]|$)"
+        holds = sql.SQL("v.text ~* {}").format(bind(pattern))
+    else:
+        holds = sql.SQL("position(lower({}) in lower(v.text)) > 0").format(bind(search.plain))
     return sql.SQL(
         "text_all as materialized (select v.memory_id, v.record_id, v.version, 1.0::float8 as score,"
-        " 1.0::float8 as total from version v where {seen} and position(lower({text}) in lower(v.text)) > 0"
+        " 1.0::float8 as total from version v where {seen} and {holds}"
         " order by v.created_at desc limit {most}),"
         " text as (select memory_id, record_id, version from text_all)"
-    ).format(seen=seen.condition, text=bind(search.plain), most=sql.Literal(search.candidates))
+    ).format(seen=seen.condition, holds=holds, most=sql.Literal(search.candidates))
 
 
 def _joined(parts: Sequence[sql.Composable], names: Sequence[sql.SQL]) -> sql.Composed:

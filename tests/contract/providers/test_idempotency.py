@@ -17,7 +17,10 @@ async def test_a_repeated_remember_answers_the_first_record_as_it_was(subject: S
 
 
 async def test_a_repeated_revision_answers_the_version_it_made(subject: Subject):
-    one, stamp = await subject.state(subject.memory(), "Acme renews in March."), Stamp(BOB, subject.key(), b"hash")
+    one, stamp = (
+        await subject.state(subject.memory(), "Acme renews in March."),
+        Stamp(BOB, subject.key(), b"hash"),
+    )
     changes = Changes(content=words("Acme renews in April."))
     two = await subject.adapter.revise(one.memory_id, one.id, changes, 1, stamp)
     await subject.revise(one, "Acme renews in May.")
@@ -26,7 +29,10 @@ async def test_a_repeated_revision_answers_the_version_it_made(subject: Subject)
 
 
 async def test_a_repeated_forget_answers_the_closed_record(subject: Subject):
-    one, stamp = await subject.state(subject.memory(), "Acme renews in March."), Stamp(BOB, subject.key(), b"hash")
+    one, stamp = (
+        await subject.state(subject.memory(), "Acme renews in March."),
+        Stamp(BOB, subject.key(), b"hash"),
+    )
     closed = await subject.adapter.forget(one.memory_id, one.id, 1, stamp)
     assert await subject.adapter.forget(one.memory_id, one.id, 1, stamp) == closed
 
@@ -45,7 +51,9 @@ async def test_a_key_used_for_another_request_or_another_memory_is_refused(subje
     await subject.adapter.remember(memory, fact("Acme renews in March."), Stamp(ALICE, key, b"hash"))
     for place, request_hash in ((memory, b"other"), (subject.memory(), b"hash")):
         with pytest.raises(GroveError) as refused:
-            await subject.adapter.remember(place, fact("Acme renews in April."), Stamp(ALICE, key, request_hash))
+            await subject.adapter.remember(
+                place, fact("Acme renews in April."), Stamp(ALICE, key, request_hash)
+            )
         assert refused.value.code == "grovekeeper_idempotency_mismatch"
         assert "Acme renews in April." not in await subject.listed(place)
 

@@ -67,7 +67,11 @@ async def test_a_recall_searches_exactly_the_memories_named(subject: Subject):
 
 async def test_what_other_memories_hold_changes_no_score(subject: Subject):
     mine, theirs = subject.memory(), subject.memory()
-    for text in ("Acme renews in March.", "Acme pays late each time.", "The renewal desk is closed in March."):
+    for text in (
+        "Acme renews in March.",
+        "Acme pays late each time.",
+        "The renewal desk is closed in March.",
+    ):
         await subject.state(mine, text)
     before = await subject.ask(mine, "Acme renewal in March", text="Acme March")
     for n in range(30):

@@ -11,7 +11,9 @@ from tests.contract.providers.subject import ALICE, Subject, found, text_of, wor
 TICK = timedelta(microseconds=1)
 
 
-async def at(subject: Subject, memory: str, instant: datetime, include: Include = Include.ACTIVE) -> list[str]:
+async def at(
+    subject: Subject, memory: str, instant: datetime, include: Include = Include.ACTIVE
+) -> list[str]:
     """What a list and two recalls show of an instant; they agree."""
     selection = Selection(include=include, as_of=instant)
     listed = await subject.adapter.list(memory, selection, Page(50))

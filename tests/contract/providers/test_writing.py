@@ -4,7 +4,17 @@ from datetime import UTC, datetime
 
 import pytest
 
-from provider_workers.domain.model import Changes, Draft, Include, Page, Part, Reference, Selection, Stamp, Status
+from provider_workers.domain.model import (
+    Changes,
+    Draft,
+    Include,
+    Page,
+    Part,
+    Reference,
+    Selection,
+    Stamp,
+    Status,
+)
 from service_kit.errors import GroveError
 from service_kit.ids import new_id
 from tests.contract.providers.subject import ALICE, BOB, Subject, fact, found, text_of, words
@@ -55,7 +65,18 @@ async def test_attributes_are_kept_byte_for_byte(subject: Subject, attributes: b
     assert revised.attributes == attributes
 
 
-@pytest.mark.parametrize("text", ["🎉🎉", "我们在三月续约", "مرحبا بالعالم", "a\0b", "e\u0301 \u200b", "'; drop table version; --", "%s {} \\"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "🎉🎉",
+        "我们在三月续约",
+        "مرحبا بالعالم",
+        "a\0b",
+        "e\u0301 \u200b",
+        "'; drop table version; --",
+        "%s {} \\",
+    ],
+)
 async def test_any_text_is_kept_as_it_is(subject: Subject, text: str):
     memory = subject.memory()
     one = await subject.state(memory, text)
@@ -105,7 +126,12 @@ async def test_a_revision_changes_only_what_it_names(subject: Subject):
     one = await subject.state(memory, "Acme renews in March.", b'{"a":1}', valid_from=MARCH, valid_to=APRIL)
     changes = Changes(attributes=b'{"a":2}', clear=frozenset({"valid_to"}))
     two = await subject.adapter.revise(memory, one.id, changes, 0, Stamp(BOB))
-    assert (two.content, two.attributes, two.valid_from, two.valid_to) == (one.content, b'{"a":2}', MARCH, None)
+    assert (two.content, two.attributes, two.valid_from, two.valid_to) == (
+        one.content,
+        b'{"a":2}',
+        MARCH,
+        None,
+    )
     reference = Reference("about", memory, one.id)
     three = await subject.adapter.revise(memory, one.id, Changes(references=(reference,)), 0, Stamp(BOB))
     assert (three.references, three.attributes) == ((reference,), b'{"a":2}')
@@ -218,7 +244,9 @@ async def test_a_list_goes_through_everything_once_whatever_is_written_meanwhile
             break
         await subject.state(memory, f"Written while listing, after {len(seen)}.")
         await subject.revise(records[0], f"Fact 0 is that, said {len(seen)} times.")
-    assert [text.split(",")[0].rstrip(".") for text in seen] == [f"Fact {n} is that" for n in range(6, -1, -1)]
+    assert [text.split(",")[0].rstrip(".") for text in seen] == [
+        f"Fact {n} is that" for n in range(6, -1, -1)
+    ]
 
 
 async def test_a_page_that_ends_exactly_with_the_list_has_no_next(subject: Subject):

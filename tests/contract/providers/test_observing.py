@@ -1,0 +1,212 @@
+"""Observe keeps what was said, at once; what it means is derived behind it (section 5.1)."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import pytest
+
+from provider_workers.adapters.native.adapter import Options
+from provider_workers.adapters.native.derivation import derive
+from provider_workers.domain.model import Draft, Include, Job, Part, Record, Stamp, Writer
+from tests.contract.providers.conftest import Bench
+from tests.contract.providers.subject import ALICE, Subject, derived_from, episode, found, text_of
+
+HARNESS = Writer("harness", "chrn_41c0")
+NOON = datetime(2026, 9, 30, 12, tzinfo=UTC)
+
+
+def facts(job: Job) -> list[str]:
+    return [text_of(one) for one in job.records if one.type == "fact"]
+
+
+async def test_an_observe_answers_a_pending_job_and_no_records_yet(subject: Subject):
+    memory = subject.memory()
+    observed = await subject.adapter.observe(memory, [episode("The hub is plugged in there.")], Stamp(ALICE))
+    assert observed.records == ()
+    assert observed.job is not None
+    assert (observed.job.status, observed.job.records, observed.job.finished_at) == ("pending", (), None)
+    pending = await subject.adapter.job(memory, observed.job.id)
+    assert pending.status == "pending"
+
+
+async def test_episodes_are_kept_verbatim_and_in_order_before_anything_is_derived(subject: Subject):
+    memory = subject.memory()
+    parts = (Part("text", "Is it on?", "user"), Part("text", "  It is.\n", "assistant"))
+    first = Draft("episode", parts, b'{"speaker":"Sam","n":1.50}', NOON)
+    await subject.adapter.observe(memory, [first, episode("The second thing that was said.")], Stamp(ALICE))
+    assert await subject.listed(memory) == ["The second thing that was said.", "Is it on?\n  It is.\n"]
+    hits = (await subject.ask(memory, text="second thing")).hits
+    assert [text_of(hit.record) for hit in hits] == ["The second thing that was said."]
+    (hit,) = (await subject.ask(memory, text="on")).hits
+    kept = hit.record
+    assert (kept.type, kept.content, kept.attributes, kept.valid_from) == (
+        "episode",
+        parts,
+        first.attributes,
+        NOON,
+    )
+    assert kept.written_by == ALICE
+
+
+async def test_a_finished_job_lists_its_episodes_and_then_its_facts(subject: Subject):
+    memory = subject.memory()
+    job = await subject.observe(
+        memory,
+        episode(
+            "Morning. The hub is plugged in at Mill Street. Did anything change?",
+            b'{"speaker":"Sam"}',
+            at=NOON,
+        ),
+        episode("Greta had the broadband people in."),
+    )
+    assert (job.status, job.error) == ("completed", "")
+    assert job.finished_at is not None
+    assert [one.type for one in job.records] == ["episode", "episode", "fact", "fact"]
+    assert facts(job) == ["The hub is plugged in at Mill Street.", "Greta had the broadband people in."]
+
+
+async def test_a_derived_fact_says_who_said_it_when_and_where_it_comes_from(subject: Subject):
+    job = await subject.observe(
+        subject.memory(),
+        episode("The hub is plugged in at Mill Street.", b'{"speaker":"Sam","x":1}', "user", NOON),
+    )
+    kept, derived = job.records
+    assert (derived.type, text_of(derived)) == ("fact", "The hub is plugged in at Mill Street.")
+    assert (derived.attributes, derived.valid_from) == (b'{"speaker":"Sam"}', NOON)
+    assert derived.references == derived_from(kept)
+    assert derived.written_by == Writer("service", subject.adapter.capabilities.id)
+
+
+async def test_an_episode_without_a_time_of_its_own_dates_its_facts_by_its_arrival(subject: Subject):
+    kept, derived = (await subject.observe(subject.memory(), episode("The hub is plugged in there."))).records
+    assert kept.valid_from is None
+    assert derived.valid_from == kept.written_at
+
+
+async def test_questions_greetings_requests_code_and_quotes_are_no_facts(subject: Subject):
+    text = (
+        "Hi there, everybody! Thanks a lot for that. Is the hub plugged in now? Please send me the invoice today.\n"
+        "> Somebody else wrote this line here.\n```\nthe hub = plugged_in(now)\n```\nOk.\n"
+        "- The hub stands in the kitchen now.\n"
+    )
+    job = await subject.observe(subject.memory(), episode(text))
+    assert facts(job) == ["The hub stands in the kitchen now."]
+
+
+@pytest.mark.parametrize("role", ["tool", "system"])
+async def test_what_a_tool_or_the_system_says_is_never_derived_from(subject: Subject, role: str):
+    parts = (
+        Part("text", "The hub is plugged in there.", "user"),
+        Part("text", "Recalled: Acme renews in March.", role),
+    )
+    job = await subject.observe(subject.memory(), Draft("episode", parts, b'{"speaker":"Sam"}'))
+    assert facts(job) == ["The hub is plugged in there."]
+
+
+@pytest.mark.parametrize(
+    ("writer", "attributes", "derives"),
+    [
+        (HARNESS, b"", False),
+        (HARNESS, b'{"speaker":"helper"}', False),
+        (ALICE, b"", False),
+        (ALICE, b'{"speaker":"Tom Adeyemi"}', True),
+    ],
+    ids=["a turn", "a named harness", "an unnamed assistant", "a person who assists"],
+)
+async def test_an_assistants_words_are_facts_only_when_a_person_is_named(
+    subject: Subject, writer: Writer, attributes: bytes, *, derives: bool
+):
+    """An agent's answer may repeat what it recalled; a memory must not feed on itself."""
+    said = episode("Blinking amber means the hub has power.", attributes, "assistant")
+    job = await subject.observe(subject.memory(), said, writer=writer)
+    assert bool(facts(job)) is derives
+
+
+async def test_the_same_sentence_of_the_same_speaker_is_a_fact_once(subject: Subject):
+    memory = subject.memory()
+    sam, ann = b'{"speaker":"Sam"}', b'{"speaker":"Ann"}'
+    first = await subject.observe(memory, episode("I live in Berlin now. I live in Berlin now.", sam))
+    second = await subject.observe(
+        memory, episode("I live in Berlin now.", sam), episode("I live in Berlin now.", sam)
+    )
+    third = await subject.observe(memory, episode("I live in Berlin now.", ann))
+    assert [len(facts(job)) for job in (first, second, third)] == [1, 0, 1]
+
+
+async def test_what_is_stated_already_is_not_derived_again(subject: Subject):
+    memory = subject.memory()
+    await subject.state(memory, "I live in Berlin now.", b'{"speaker":"Sam"}')
+    job = await subject.observe(memory, episode("I live in Berlin now.", b'{"speaker":"Sam"}'))
+    assert facts(job) == []
+
+
+async def test_a_forgotten_episode_is_not_derived_from(subject: Subject):
+    memory = subject.memory()
+    observed = await subject.adapter.observe(memory, [episode("The hub is plugged in there.")], Stamp(ALICE))
+    assert observed.job is not None
+    (kept,) = (await subject.adapter.job(memory, observed.job.id)).records
+    await subject.forget(kept)
+    await subject.work()
+    job = await subject.adapter.job(memory, observed.job.id)
+    assert (job.status, facts(job)) == ("completed", [])
+
+
+async def test_facts_are_recalled_beside_their_episodes(subject: Subject):
+    memory = subject.memory()
+    await subject.observe(
+        memory, episode("Morning. The hub is plugged in at Mill Street. Did anything change?")
+    )
+    answer = await subject.ask(memory, "where is the hub?", text="hub")
+    assert [hit.record.type for hit in answer.hits] == ["fact", "episode"]
+    assert answer.degraded == ()
+
+
+async def test_a_sentence_that_is_a_whole_episode_is_answered_once_as_the_fact(subject: Subject):
+    memory = subject.memory()
+    await subject.observe(memory, episode("The hub is plugged in at Mill Street."))
+    answer = await subject.ask(memory, "where is the hub?", text="hub")
+    assert [hit.record.type for hit in answer.hits] == ["fact"]
+    only = await subject.ask(memory, "where is the hub?", types=("episode",))
+    assert [hit.record.type for hit in only.hits] == ["episode"]
+
+
+async def test_many_episodes_with_any_text_are_worked_through(subject: Subject):
+    memory = subject.memory()
+    said = [
+        episode(f"Sensor number {n} reports a normal value." if n % 2 else "🎉\0 我们在三月续约。")
+        for n in range(40)
+    ]
+    job = await subject.observe(memory, *said)
+    assert (job.status, len(facts(job))) == ("completed", 21)
+    assert found(await subject.ask(memory, text="续约", types=("fact",))) == ["🎉 我们在三月续约。"]
+
+
+async def test_with_derivation_off_episodes_are_kept_and_recalled(bench: Bench):
+    subject = bench.native(options=Options(derivation=False))
+    assert subject.adapter.capabilities.derivation == "none"
+    memory = subject.memory()
+    job = await subject.observe(memory, episode("The hub is plugged in at Mill Street."))
+    assert (job.status, [one.type for one in job.records]) == ("completed", ["episode"])
+    answer = await subject.ask(memory, "where is the hub?")
+    assert ([hit.record.type for hit in answer.hits], answer.degraded) == (["episode"], ())
+
+
+def _poisoned(record: Record) -> Sequence[Draft]:
+    if "poison" in text_of(record):
+        raise ZeroDivisionError
+    return derive(record)
+
+
+async def test_a_poisoned_episode_fails_its_job_in_words_and_the_others_go_on(bench: Bench):
+    subject = bench.native(derived_by=_poisoned)
+    memory = subject.memory()
+    said = ["The first thing is fine here.", "This one is poison for us.", "The third thing is fine here."]
+    job = await subject.observe(memory, *(episode(text) for text in said))
+    assert job.status == "failed"
+    assert job.error == "1 of 3 episodes could not be worked on and are kept as they are."
+    assert facts(job) == ["The first thing is fine here.", "The third thing is fine here."]
+    assert said[1] in await subject.listed(memory, include=Include.ACTIVE)
+    assert facts(await subject.observe(memory, episode("A later thing is fine too."))) == [
+        "A later thing is fine too."
+    ]
+    assert said[1] in found(await subject.ask(memory, "is this poison?", text="poison"))
