@@ -59,8 +59,8 @@ class Ranked:
 def rank(candidates: Sequence[Candidate], asked: Asked) -> list[Ranked]:
     """The best first; equal ones by age, the newest first.
 
-    An episode that says exactly what a fact beside it says is left out: the fact names its source. A version
-    that was closed stays below the one that replaced it.
+    An episode that says exactly what a fact beside it says is left out, unless filters alone were asked: the
+    fact names its source. A version that was closed stays below the one that replaced it.
     """
     meaning = _weighted(
         _spread([one.cosine for one in candidates]), _spread([one.words for one in candidates])
@@ -70,7 +70,9 @@ def rank(candidates: Sequence[Candidate], asked: Asked) -> list[Ranked]:
         _ranked(one, by_query, by_text, asked)
         for one, by_query, by_text in zip(candidates, meaning, text, strict=True)
     ]
-    ranked = _below_current(_without_twins(ranked))
+    if asked.query or asked.text:
+        ranked = _without_twins(ranked)
+    ranked = _below_current(ranked)
     return sorted(ranked, key=lambda one: (one.score, one.candidate.created_at), reverse=True)
 
 
