@@ -20,6 +20,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
 from runner_service.domain.model import Event
+from service_kit.tasks import let_cancellation_pass
 
 __all__ = ["RedisWakeups"]
 
@@ -135,10 +136,12 @@ class RedisWakeups:
                 _log.warning("redis is away, looking by ourselves: %s", type(error).__name__)
             finally:
                 self._pubsub = None
+            let_cancellation_pass()
             await asyncio.sleep(_PAUSE_S)
 
     async def _hear(self, pubsub: PubSub) -> None:
         while True:
+            let_cancellation_pass()
             message = cast(
                 "dict[str, Any] | None",
                 await pubsub.get_message(ignore_subscribe_messages=True, timeout=_TIMEOUT_S),

@@ -12,6 +12,7 @@ from runner_service.domain.model import Claim, Failure, Outcome, Status
 from runner_service.domain.ports import TurnStore, Wakeups
 from service_kit.clock import Clock
 from service_kit.ids import new_id
+from service_kit.tasks import let_cancellation_pass
 
 __all__ = ["Reconciler"]
 
@@ -44,6 +45,7 @@ class Reconciler:
                 passes += 1
             except GroveError as error:
                 _log.warning("abandoned turns could not be looked for: %s", error.code)
+            let_cancellation_pass()
             await asyncio.sleep(self._every_s)
 
     async def once(self) -> int:

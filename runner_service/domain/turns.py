@@ -6,6 +6,7 @@ the base ``failed`` with its reason, and whatever was produced before is kept.
 
 import asyncio
 import logging
+import time
 from collections.abc import Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
@@ -141,9 +142,7 @@ class Turns:
         finally:
             stopping.cancel()
             finished = driving.done()
-            if not finished:
-                driving.cancel()
-                await asyncio.wait({driving}, timeout=_STOP_S)
+            await _end_task(driving)
         if finished:
             return driving.result()
         if not driving.done():
@@ -240,6 +239,14 @@ class Turns:
                     raise LeaseLostError(run.claim.lease.session_id) from error
                 await asyncio.sleep(0.1 * 2**attempt)
         await self.wakeups.publish(run.response.id, events)
+
+
+async def _end_task(task: asyncio.Task[Outcome]) -> None:
+    """Cancel a task until it ends. (A library may swallow one cancellation.)"""
+    until = time.monotonic() + _STOP_S
+    while not task.done() and time.monotonic() < until:
+        task.cancel()
+        await asyncio.wait({task}, timeout=0.5)
 
 
 def _failed(run: _Run, code: str, message: str) -> Outcome:

@@ -13,6 +13,7 @@ from runner_service.domain.model import Claim, Lease
 from runner_service.domain.ports import TurnStore
 from runner_service.domain.turns import Stop, StopReason, Turns
 from service_kit.ids import new_id
+from service_kit.tasks import let_cancellation_pass
 
 __all__ = ["Pace", "Worker"]
 
@@ -65,6 +66,7 @@ class Worker:
         """Take turns while there is room for them, until cancelled; then everything is stopped."""
         try:
             while True:
+                let_cancellation_pass()
                 self._woken.clear()
                 if not (self._has_room() and await self._take()):
                     await self._rest()
@@ -78,6 +80,7 @@ class Worker:
         """Keep the leases of running turns, and look for cancels whose hint was lost."""
         counted = 0.0
         while True:
+            let_cancellation_pass()
             await asyncio.sleep(min(1.0, self._pace.heartbeat_s))
             running = dict(self._running)
             try:

@@ -62,7 +62,12 @@ class ToolServer:
         self._memory: ToolMemory = memory
         self._sessions: ToolSessions = ToolSessions()
         self._server: Server[dict[str, Any]] = Server(
-            "grovekeeper-memory", version=version, on_list_tools=self._list, on_call_tool=self._call
+            "grovekeeper-memory",
+            version=version,
+            on_list_tools=self._list,
+            on_call_tool=self._call,
+            # Otherwise each call lists all tools first, in a trace of its own.
+            get_tool_input_schema=_schema_of,
         )
         self._url: str = ""
 
@@ -131,6 +136,11 @@ class ToolServer:
             if isinstance(call, List) and not call.memory:
                 return await self._memory.memories(caller.starts)
             return await self._memory.call(_placed(call, caller), new_id("call"))
+
+
+def _schema_of(name: str) -> dict[str, object] | None:
+    tool = TOOLS.get(name)
+    return None if tool is None else tool.input_schema
 
 
 def _placed(call: ToolCall, caller: ToolSession) -> ToolCall:
