@@ -85,15 +85,15 @@ class ResponsesClient:
         A follow that breaks is taken up again where it was, on whichever runner answers, until
         ``patience.broken_s`` have passed without an event.
         """
-        seen, heard = after, time.monotonic()
+        seen, heard, ended = after, time.monotonic(), False
         while True:
             try:
                 async with aclosing(self._once(response_id, seen)) as batches:
                     async for batch in batches:
-                        seen, heard = batch[-1].sequence_number, time.monotonic()
+                        seen, heard, ended = batch[-1].sequence_number, time.monotonic(), batch[-1].terminal
                         yield batch
-                        if batch[-1].terminal:
-                            return
+                if ended:
+                    return
             except GroveError as error:
                 # A deadline only means that this call followed long enough.
                 if error.code == "grovekeeper_deadline":
@@ -114,15 +114,24 @@ class ResponsesClient:
             "AsyncIterator[runner_pb2.EventBatch]",
             self._responses.FollowResponse(request, timeout=self._patience.call_s),
         )
-        async with streaming(call) as batches:
-            async for batch in batches:
-                events = [
-                    schema.Event(sequence_number=one.sequence_number, json=one.json, terminal=one.terminal)
-                    for one in batch.events
-                    if one.sequence_number > after
-                ]
-                if events:
-                    yield events
+        ended = False
+        try:
+            async with streaming(call) as batches:
+                # To the very end: a call that is left after the terminal event would count as cancelled.
+                async for batch in batches:
+                    events = [
+                        schema.Event(
+                            sequence_number=one.sequence_number, json=one.json, terminal=one.terminal
+                        )
+                        for one in batch.events
+                        if one.sequence_number > after
+                    ]
+                    if events:
+                        ended = events[-1].terminal
+                        yield events
+        except GroveError:
+            if not ended:
+                raise
 
 
 def _response(message: runner_pb2.Response) -> schema.Response:

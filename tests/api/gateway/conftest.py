@@ -7,9 +7,6 @@ from typing import Any
 import httpx
 import pytest
 import pytest_asyncio
-from opentelemetry import trace
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from gateway.main import serve
@@ -18,13 +15,9 @@ from tests.api.gateway.backends import ALICE, Script, served
 
 
 @pytest.fixture(scope="session", autouse=True)
-def spans() -> InMemorySpanExporter:
+def spans(span_recorder: InMemorySpanExporter) -> InMemorySpanExporter:
     """As in a process: there is a tracer provider, so that errors carry real trace ids; its spans are kept."""
-    kept = InMemorySpanExporter()
-    provider = TracerProvider(shutdown_on_exit=False)
-    provider.add_span_processor(SimpleSpanProcessor(kept))
-    trace.set_tracer_provider(provider)
-    return kept
+    return span_recorder
 
 
 @pytest.fixture(scope="module")

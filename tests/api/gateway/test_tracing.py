@@ -5,8 +5,9 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode, format_trace_id
 
 from protos.memory.v1 import memory_pb2
+from protos.runner.v1 import runner_pb2
 from service_kit.errors import GroveError
-from tests.api.gateway.backends import Script
+from tests.api.gateway.backends import Events, Script
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -75,3 +76,15 @@ async def test_an_unknown_address_makes_no_route_of_its_own(
     server = the_server(of_trace(spans, await alice.get("/v1/nowhere/at/all")))
     assert server.name == "GET"
     assert "http.route" not in (server.attributes or {})
+
+
+async def test_a_stream_that_came_to_its_end_was_not_cancelled(
+    alice: httpx.AsyncClient, script: Script, spans: InMemorySpanExporter
+):
+    events = script.events["resp_1"] = Events()
+    script.answers["CreateResponse"] = runner_pb2.Response(id="resp_1", status="in_progress", json=b"{}")
+    await events.add("response.completed", terminal=True)
+    found = of_trace(spans, await alice.post("/v1/responses", json={"input": "hi", "stream": True}))
+    (follow,) = [one for one in found if one.name.endswith("/FollowResponse") and one.kind is SpanKind.CLIENT]
+    assert (follow.attributes or {})["rpc.response.status_code"] == "OK"
+    assert follow.status.status_code is not StatusCode.ERROR
