@@ -11,6 +11,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 from service_kit import semconv, telemetry
 from service_kit.errors import GroveError
+from service_kit.rpc.health import EXEMPT
 from service_kit.rpc.status import status_of
 
 __all__ = ["Observation", "client", "current", "server"]
@@ -48,11 +49,19 @@ class Observation:
         self._method: str = method.removeprefix("/")
         self._started: float = time.perf_counter()
         self._ended: bool = False
-        self.span: trace.Span = _tracer.start_span(
-            self._method,
-            context=context,
-            kind=kind,
-            attributes={semconv.RPC_SYSTEM_NAME: semconv.RPC_SYSTEM_GRPC, semconv.RPC_METHOD: self._method},
+        # A probe is nobody's request: it would be a trace of its own every few seconds.
+        self.span: trace.Span = (
+            trace.INVALID_SPAN
+            if method.startswith(EXEMPT)
+            else _tracer.start_span(
+                self._method,
+                context=context,
+                kind=kind,
+                attributes={
+                    semconv.RPC_SYSTEM_NAME: semconv.RPC_SYSTEM_GRPC,
+                    semconv.RPC_METHOD: self._method,
+                },
+            )
         )
 
     def fail(self, error: GroveError) -> None:

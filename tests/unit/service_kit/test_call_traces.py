@@ -2,8 +2,10 @@
 
 import asyncio
 from collections.abc import Sequence
+from typing import Any, cast
 
 import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
 from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -12,7 +14,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 from service_kit import semconv, telemetry
 from service_kit.errors import GroveError
 from service_kit.identity import PassportSigner, use_passport
-from service_kit.rpc.client import streaming
+from service_kit.rpc.client import channel, streaming
 from tests.unit.service_kit.echo import SERVICE, Served
 
 
@@ -124,3 +126,11 @@ async def test_no_span_holds_content_or_credentials(
         assert "secret wish" not in told
         assert "hunter2" not in told
         assert passport.token not in told
+
+
+async def test_a_probe_is_no_trace_of_its_own(echo: Served, spans: InMemorySpanExporter):
+    async with channel(echo.address, echo.settings) as opened:
+        health = cast("Any", health_pb2_grpc).HealthStub(opened)
+        answer = await health.Check(health_pb2.HealthCheckRequest())
+    assert answer.status == health_pb2.HealthCheckResponse.SERVING
+    assert not spans.get_finished_spans()
