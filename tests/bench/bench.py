@@ -2,13 +2,15 @@
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
-from tests.bench.figure import Figure
+from tests.bench.figure import Figure, Window
 from tests.bench.floors import Floors
 from tests.bench.http1 import Http
+from tests.bench.measure import Call, Plan, compare, cost
+from tests.bench.processes import descendants
 
 __all__ = ["Bench", "Measure", "Product"]
 
@@ -52,6 +54,23 @@ class Bench:
         """A connection to the bare HTTP floor, which sends as many request headers."""
         async with Http("127.0.0.1", self.floors.http_port, self.token) as http:
             yield http
+
+    async def cpu(self, plan: Plan, floor: Call, subject: Call, count: int = 200) -> Figure:
+        """Processor time a call takes in all processes that serve it, against the floor's."""
+        whole = descendants(self.product.pid)
+        shares: dict[str, float] = {}
+
+        async def below() -> Window:
+            return (await cost(floor, count, self.floors.pids))[0]
+
+        async def above() -> Window:
+            window, by_process = await cost(subject, count, whole)
+            shares.update(by_process)
+            return window
+
+        figure = await compare(plan, below, above)
+        note = ", ".join(f"{name} {ms:.2f}" for name, ms in sorted(shares.items(), key=lambda one: -one[1]))
+        return replace(figure, note=note)
 
     @staticmethod
     async def person(product: Product, name: str) -> str:

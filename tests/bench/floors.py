@@ -15,10 +15,11 @@ class Floors:
 
     rpc: str
     http_port: int
+    pids: tuple[int, ...]
 
 
 @asynccontextmanager
-async def _process(*arguments: str) -> AsyncGenerator[int]:
+async def _process(*arguments: str) -> AsyncGenerator[tuple[int, int]]:
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "tests.bench.floor_server", *arguments, stdout=asyncio.subprocess.PIPE
     )
@@ -28,7 +29,7 @@ async def _process(*arguments: str) -> AsyncGenerator[int]:
         line = await asyncio.wait_for(process.stdout.readline(), 30)
         if not line:
             raise RuntimeError(f"the floor {arguments[0]} did not start")
-        yield int(line)
+        yield int(line), process.pid
     finally:
         if process.returncode is None:
             process.terminate()
@@ -43,6 +44,7 @@ async def _process(*arguments: str) -> AsyncGenerator[int]:
 async def running() -> AsyncGenerator[Floors]:
     """Both floors, for the length of the block."""
     async with AsyncExitStack() as stack:
-        rpc = f"127.0.0.1:{await stack.enter_async_context(_process('rpc'))}"
-        http_port = await stack.enter_async_context(_process("http", rpc))
-        yield Floors(rpc, http_port)
+        port, rpc_pid = await stack.enter_async_context(_process("rpc"))
+        rpc = f"127.0.0.1:{port}"
+        http_port, http_pid = await stack.enter_async_context(_process("http", rpc))
+        yield Floors(rpc, http_port, (rpc_pid, http_pid))

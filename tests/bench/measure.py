@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from time import perf_counter
 
 from tests.bench.figure import Better, Figure, Floor, Target, Window, best
+from tests.bench.processes import cpu_ms
 
-__all__ = ["Call", "Plan", "compare", "latency", "percentile", "throughput"]
+__all__ = ["Call", "Plan", "compare", "cost", "latency", "percentile", "throughput"]
 
 Call = Callable[[], Awaitable[object]]
 
@@ -41,6 +42,15 @@ async def throughput(calls: Sequence[Call], seconds: float) -> Window:
 
     counts = await asyncio.gather(*(repeat(call) for call in calls))
     return Window(sum(counts) / (perf_counter() - start), sum(counts))
+
+
+async def cost(call: Call, count: int, pids: Sequence[int]) -> tuple[Window, dict[str, float]]:
+    """Processor time one call takes in all of ``pids`` together, in ms, and by process."""
+    before = cpu_ms(pids)
+    for _ in range(count):
+        await call()
+    used = {name: (ms - before.get(name, 0.0)) / count for name, ms in cpu_ms(pids).items()}
+    return Window(sum(used.values()), count), {name: ms for name, ms in used.items() if ms > 0}
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from functools import partial
+from typing import Final
 
 import grpc
 
@@ -12,7 +13,8 @@ from tests.bench.measure import Plan, compare, latency, throughput
 
 __all__ = ["check"]
 
-_DEPTH = 4
+_DEPTH: Final = 4
+_DEADLINE_S: Final = 10.0
 
 
 async def check(bench: Bench) -> AsyncIterator[Figure]:
@@ -27,10 +29,15 @@ async def check(bench: Bench) -> AsyncIterator[Figure]:
         grpc.aio.insecure_channel(bench.product.authz) as channel,
     ):
         asked = authz_pb2.AuthenticateRequest(token=bench.token)
-        passport = (await authz_pb2_grpc.AuthenticationStub(channel).Authenticate(asked)).passport
-        echo = partial(authz_pb2_grpc.AccessStub(bare).Check, request)
+        passport = (
+            await authz_pb2_grpc.AuthenticationStub(channel).Authenticate(asked, timeout=_DEADLINE_S)
+        ).passport
+        echo = partial(authz_pb2_grpc.AccessStub(bare).Check, request, timeout=_DEADLINE_S)
         decide = partial(
-            authz_pb2_grpc.AccessStub(channel).Check, request, metadata=(("grove-passport", passport),)
+            authz_pb2_grpc.AccessStub(channel).Check,
+            request,
+            timeout=_DEADLINE_S,
+            metadata=(("grove-passport", passport),),
         )
         yield await compare(
             Plan(
@@ -56,4 +63,10 @@ async def check(bench: Bench) -> AsyncIterator[Figure]:
             ),
             lambda: throughput([echo] * 64, 1.0),
             lambda: throughput([decide] * 64, 1.0),
+        )
+        yield await bench.cpu(
+            Plan("authz.check.cpu", "Check, processor time", "ms", "echo", "less", rounds=3),
+            echo,
+            decide,
+            400,
         )

@@ -17,7 +17,7 @@ __all__ = ["embed"]
 _TEXTS = [
     f"On day {n} Alice told the team that the billing migration moved to Thursday, because the upgrade of "
     "the database in Frankfurt took longer than planned."
-    for n in range(64)
+    for n in range(16)
 ]
 
 

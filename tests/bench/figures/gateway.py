@@ -56,6 +56,18 @@ async def one_call(bench: Bench) -> AsyncIterator[Figure]:
             lambda: latency(_get(floor[0], _FLOOR_PATH), 150),
             lambda: latency(_get(product[0], "/v1/grovekeeper/whoami"), 150),
         )
+        yield await bench.cpu(
+            Plan(
+                "gateway.one_call.cpu",
+                "gateway GET with one gRPC call, processor time",
+                "ms",
+                "bare FastAPI + gRPC",
+                "less",
+                rounds=3,
+            ),
+            _get(floor[0], _FLOOR_PATH),
+            _get(product[0], "/v1/grovekeeper/whoami"),
+        )
 
 
 async def memory_get(bench: Bench) -> AsyncIterator[Figure]:
@@ -86,4 +98,16 @@ async def memory_get(bench: Bench) -> AsyncIterator[Figure]:
             ),
             lambda: throughput([_get(http, _FLOOR_PATH) for http in floor], 1.0),
             lambda: throughput([_get(http, path) for http in product], 1.0),
+        )
+        yield await bench.cpu(
+            Plan(
+                "memory.get.cpu",
+                "memory GET end to end, processor time",
+                "ms",
+                "bare FastAPI + gRPC",
+                "less",
+                rounds=3,
+            ),
+            _get(floor[0], _FLOOR_PATH),
+            _get(product[0], path),
         )

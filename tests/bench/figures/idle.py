@@ -3,53 +3,15 @@
 import asyncio
 from collections import defaultdict
 from collections.abc import AsyncIterator
-from pathlib import Path
+from typing import Final
 
+from tests.bench import processes
 from tests.bench.bench import Bench
 from tests.bench.figure import Figure, Target
 
 __all__ = ["idle"]
 
-_SETTLE_S = 5.0
-
-
-def _children() -> dict[int, list[int]]:
-    found: dict[int, list[int]] = defaultdict(list)
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            after = stat.read_text().rpartition(")")[2].split()
-        except OSError:  # it ended meanwhile
-            continue
-        found[int(after[1])].append(int(stat.parent.name))
-    return found
-
-
-def _descendants(pid: int) -> list[int]:
-    children = _children()
-    found, ahead = list[int](), [pid]
-    while ahead:
-        one = ahead.pop()
-        found.append(one)
-        ahead += children[one]
-    return found
-
-
-def _memory_mb(pid: int) -> tuple[float, float]:
-    """Resident set, and the share of it that is this process's own part (PSS)."""
-    fields: dict[str, float] = {}
-    for line in (Path("/proc") / str(pid) / "smaps_rollup").read_text().splitlines()[1:]:
-        name, _, rest = line.partition(":")
-        fields[name] = float(rest.split()[0]) / 1024
-    return fields.get("Rss", 0.0), fields.get("Pss", 0.0)
-
-
-def _name(pid: int) -> str:
-    """The package of a Python process, the program of another; Postgres's backends are one."""
-    words = (Path("/proc") / str(pid) / "cmdline").read_text().split("\0")
-    if "-m" in words:
-        return words[words.index("-m") + 1].partition(".")[0]
-    program = Path(words[0].split(" ")[0].rstrip(":")).name
-    return "postgres" if program.startswith("postgres") else program
+_SETTLE_S: Final = 5.0
 
 
 async def idle(bench: Bench) -> AsyncIterator[Figure]:
@@ -57,10 +19,10 @@ async def idle(bench: Bench) -> AsyncIterator[Figure]:
     await asyncio.sleep(_SETTLE_S)
     rss: dict[str, float] = defaultdict(float)
     pss: dict[str, float] = defaultdict(float)
-    for pid in _descendants(bench.product.pid):
+    for pid in processes.descendants(bench.product.pid):
         try:
-            resident, own = _memory_mb(pid)
-            name = _name(pid)
+            resident, own = processes.memory_mb(pid)
+            name = processes.name(pid)
         except OSError:  # it ended meanwhile
             continue
         rss[name] += resident
