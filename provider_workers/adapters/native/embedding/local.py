@@ -17,9 +17,6 @@ __all__ = ["LocalEmbedder", "TextEncoder"]
 
 _log: Final = logging.getLogger(__name__)
 
-# Texts per turn on a thread: a long list gives way to a waiting query after about 20 ms.
-_SLICE: Final = 4
-
 
 class TextEncoder(Protocol):
     """What runs on the threads."""
@@ -32,8 +29,8 @@ class TextEncoder(Protocol):
 class LocalEmbedder:
     """:class:`~provider_workers.adapters.native.embedding.embedder.Embedder` in this process.
 
-    Nothing of it runs on the event loop. Callers take turns slice by slice, so a long backlog delays a
-    single query by a slice of each caller ahead, not by the backlog.
+    Nothing of it runs on the event loop. Callers take turns text by text, so a long backlog delays a single
+    query by one text of each caller ahead, not by the backlog.
     """
 
     generation: str = GENERATION
@@ -72,7 +69,7 @@ class LocalEmbedder:
             self._pending -= len(texts)
 
     async def aclose(self) -> None:
-        """Drop what waits and end the threads once they finish the slice at hand."""
+        """Drop what waits and end the threads once they finish the text at hand."""
         if self._loading is not None:
             await asyncio.gather(self._loading, return_exceptions=True)
         await asyncio.to_thread(partial(self._executor.shutdown, wait=True, cancel_futures=True))
@@ -83,17 +80,18 @@ class LocalEmbedder:
         except ModelFilesError:
             _log.exception("no text can be embedded")
             raise GroveError("memory_unavailable", "Text cannot be embedded on this server.") from None
-        slices = [texts[at : at + _SLICE] for at in range(0, len(texts), _SLICE)]
-        lanes = [self._lane(encoder, slices[lane :: self._threads]) for lane in range(self._threads)]
-        vectors: list[list[Vector]] = [[] for _ in slices]
-        for lane, done in enumerate(await asyncio.gather(*lanes)):
-            vectors[lane :: self._threads] = done
-        return [vector for group in vectors for vector in group]
+        vectors = list[Vector | None]([None] * len(texts))
+        lanes = (range(lane, len(texts), self._threads) for lane in range(self._threads))
+        await asyncio.gather(*(self._lane(encoder, texts, lane, vectors) for lane in lanes))
+        return [vector for vector in vectors if vector is not None]
 
-    async def _lane(self, encoder: TextEncoder, slices: Sequence[Sequence[str]]) -> list[list[Vector]]:
-        """One caller's slices in turn, so that it never holds more than a place per thread in the queue."""
+    async def _lane(
+        self, encoder: TextEncoder, texts: Sequence[str], places: Sequence[int], vectors: list[Vector | None]
+    ) -> None:
+        """Some of one caller's texts in turn, so that it never holds more than a place per thread in the queue."""
         loop = asyncio.get_running_loop()
-        return [await loop.run_in_executor(self._executor, _encode, encoder, part) for part in slices]
+        for place in places:
+            vectors[place] = await loop.run_in_executor(self._executor, encoder.encode, texts[place])
 
     async def _encoder(self) -> TextEncoder:
         """The loaded model; the first to ask loads it, the others wait for the same load."""
@@ -109,7 +107,3 @@ class LocalEmbedder:
     @staticmethod
     def _failed(task: asyncio.Task[TextEncoder]) -> bool:
         return task.cancelled() or task.exception() is not None
-
-
-def _encode(encoder: TextEncoder, texts: Sequence[str]) -> list[Vector]:
-    return [encoder.encode(text) for text in texts]
