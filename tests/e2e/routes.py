@@ -9,7 +9,8 @@ from typing import cast
 
 import httpx
 
-from tests.e2e.callers import Caller, Json
+from tests.e2e.caller import Json
+from tests.e2e.people import Person
 
 __all__ = [
     "ADMIN_ROUTES",
@@ -27,7 +28,7 @@ __all__ = [
 ]
 
 Names = dict[str, str]
-World = Callable[[Caller], Names]
+World = Callable[[Person], Names]
 
 
 @dataclass(frozen=True)
@@ -49,27 +50,24 @@ class Route:
         return (self.path + self.query).format(**names)
 
 
-def memory_with_everything(owner: Caller) -> Names:
+def memory_with_everything(owner: Person) -> Names:
     """A memory, a record in it, a grant on it and a job of it."""
-    memory = owner.memory("Everything", description="What there is.")
+    memory = owner.plant("Everything")
     record = owner.fact(memory, "Penguins swim.", attributes={"account": "acme"})
-    somebody = {"principal": "group:nobody-is-in-it", "privileges": ["create"]}
-    grant = owner.ok("POST", f"/v1/memories/{memory}/grants", somebody)["id"]
-    job = owner.ok("POST", f"/v1/memories/{memory}/observe", {"episodes": [{"content": "Hello."}]})["job"]
+    grant = owner.grant(memory, "group:nobody-is-in-it", "create")["id"]
+    job = owner.post(f"/v1/memories/{memory}/observe", {"episodes": [{"content": "Hello."}]})["job"]
     return {"memory_id": memory, "record_id": record, "grant_id": grant, "job_id": job["id"]}
 
 
-def harness(owner: Caller) -> Names:
+def harness(owner: Person) -> Names:
     """A harness attached to a memory."""
-    made = owner.ok("POST", "/v1/harnesses", {"name": "Desk", "base": "scripted"})["id"]
-    entry = {"memory_id": owner.memory("Desk"), "access": "write", "default": True}
-    owner.ok("PUT", f"/v1/harnesses/{made}/memories", {"memories": [entry]})
-    return {"harness_id": made}
+    entry = {"memory_id": owner.plant("Desk"), "access": "write", "default": True}
+    return {"harness_id": owner.harness("Desk", entry)}
 
 
-def ended_response(owner: Caller) -> Names:
+def ended_response(owner: Person) -> Names:
     """A response that completed, in its session."""
-    made = owner.ok("POST", "/v1/responses", {"input": "Reply with exactly: ok"})
+    made = owner.post("/v1/responses", {"input": "Reply with exactly: ok"})
     assert made["status"] == "completed"
     return {"response_id": made["id"], "session_id": made["metadata"]["session_id"]}
 
@@ -111,46 +109,48 @@ JOB_ROUTE = _memory("GET", f"{_M}/jobs/{{job_id}}", None)
 """Whoever may read or write sees how a job stands."""
 
 _H = "/v1/harnesses/{harness_id}"
-HARNESS_ROUTES = tuple(
-    Route(method, path, body, world=harness)
-    for method, path, body in (
-        ("GET", _H, None),
-        ("GET", f"{_H}/memories", None),
-        ("GET", f"{_H}/models", None),
-        ("PUT", _H, {"name": "Renamed"}),
-        ("PUT", f"{_H}/memories", {"memories": []}),
-        ("POST", "/v1/responses", {"input": "Hi.", "metadata": {"harness_id": "{harness_id}"}}),
-        ("DELETE", _H, None),
-    )
+
+
+def _harness(method: str, path: str, body: Json | None = None) -> Route:
+    return Route(method, path, body, world=harness)
+
+
+HARNESS_ROUTES = (
+    _harness("GET", _H),
+    _harness("GET", f"{_H}/memories"),
+    _harness("GET", f"{_H}/models"),
+    _harness("PUT", _H, {"name": "Renamed"}),
+    _harness("PUT", f"{_H}/memories", {"memories": []}),
+    _harness("POST", "/v1/responses", {"input": "Hi.", "metadata": {"harness_id": "{harness_id}"}}),
+    _harness("DELETE", _H),
 )
 """Routes that name a harness."""
 
-RESPONSE_ROUTES = tuple(
-    Route(method, path, body, query=query, world=ended_response)
-    for method, path, body, query in (
-        ("GET", "/v1/responses/{response_id}", None, ""),
-        ("GET", "/v1/responses/{response_id}", None, "?stream=true"),
-        ("POST", "/v1/responses/{response_id}/cancel", None, ""),
-        ("POST", "/v1/sessions/{session_id}/cancel", None, ""),
-        ("POST", "/v1/responses", {"input": "Hi.", "previous_response_id": "{response_id}"}, ""),
-    )
+
+def _response(method: str, path: str, body: Json | None = None, query: str = "") -> Route:
+    return Route(method, path, body, query=query, world=ended_response)
+
+
+RESPONSE_ROUTES = (
+    _response("GET", "/v1/responses/{response_id}"),
+    _response("GET", "/v1/responses/{response_id}", query="?stream=true"),
+    _response("POST", "/v1/responses/{response_id}/cancel"),
+    _response("POST", "/v1/sessions/{session_id}/cancel"),
+    _response("POST", "/v1/responses", {"input": "Hi.", "previous_response_id": "{response_id}"}),
 )
 """Routes that name a response or its session."""
 
-OPEN_ROUTES = tuple(
-    Route(method, path, body)
-    for method, path, body in (
-        ("GET", "/v1/uhp", None),
-        ("GET", "/v1/memories", None),
-        ("POST", "/v1/memories", {"name": "Root"}),
-        ("GET", "/v1/memories/providers", None),
-        ("GET", "/v1/memories/types", None),
-        ("GET", "/v1/harnesses", None),
-        ("POST", "/v1/harnesses", {"base": "scripted"}),
-        ("GET", "/v1/models", None),
-        ("POST", "/v1/responses", {"input": "Reply with exactly: ok"}),
-        ("GET", "/v1/grovekeeper/whoami", None),
-    )
+OPEN_ROUTES = (
+    Route("GET", "/v1/uhp"),
+    Route("GET", "/v1/memories"),
+    Route("POST", "/v1/memories", {"name": "Root"}),
+    Route("GET", "/v1/memories/providers"),
+    Route("GET", "/v1/memories/types"),
+    Route("GET", "/v1/harnesses"),
+    Route("POST", "/v1/harnesses", {"base": "scripted"}),
+    Route("GET", "/v1/models"),
+    Route("POST", "/v1/responses", {"input": "Reply with exactly: ok"}),
+    Route("GET", "/v1/grovekeeper/whoami"),
 )
 """Routes that name nothing of anybody's."""
 
@@ -177,6 +177,6 @@ def _filled(value: object, names: Names) -> object:
     return value
 
 
-def call(caller: Caller, route: Route, names: Names) -> httpx.Response:
+def call(caller: Person, route: Route, names: Names) -> httpx.Response:
     """One request of that route."""
-    return caller(route.method, route.at(names), filled(route.body, names))
+    return caller.send(route.method, route.at(names), filled(route.body, names))
