@@ -46,9 +46,12 @@ _CHILDREN_HELD: Final = """(
         select m.id from node m where m.creator = any (%(principals)s::text[]) and not m.creator_revoked
         union
         select unnest(%(entries)s::text[])
-    ) s cross join lateral (select * from node where node.id = s.id offset 0) n
-    where n.parent_id = %(parent)s and n.id > %(after)s
-        and (n.restricted or not %(bulk)s or n.id = any (%(entries)s::text[]))
+    ) s
+    cross join lateral (
+        select id from node where parent_id = %(parent)s and node.id = s.id and id > %(after)s offset 0
+    ) m
+    cross join lateral (select * from node where node.id = m.id offset 0) n
+    where (n.restricted or not %(bulk)s or n.id = any (%(entries)s::text[]))
 ) k"""
 
 _CHILDREN_HEAD: Final = """
