@@ -232,11 +232,20 @@ def test_root_runs_postgres_as_somebody_else_even_where_nobody_else_may_look(sta
 def test_a_postgres_and_a_redis_of_ones_own_are_used_instead_of_the_embedded_ones(
     home: Path, databases: Databases, redis_url: str
 ):
-    with (
-        databases.fresh() as url,
-        running(home, {"GROVE_DATABASE_URL": url, "GROVE_REDIS_URL": redis_url}) as stack,
-    ):
+    with databases.fresh() as url, contextlib.ExitStack() as block:
+        ours = {"GROVE_DATABASE_URL": url, "GROVE_REDIS_URL": redis_url}
+        prepared = subprocess.run(
+            [str(GROVE), "migrate"],
+            env=environment(home, ours),
+            capture_output=True,
+            text=True,
+            timeout=4 * PATIENCE_S,
+            check=False,
+        )
+        assert prepared.returncode == 0, prepared.stderr
+        stack = block.enter_context(running(home, ours))
         assert set(members(stack)) == set(SERVICES)
+        assert "migrating" not in stderr_of(stack)
         assert not (home / "postgres" / "data").exists()
         assert stack.grove("doctor").returncode == 0
         with psycopg.connect(url) as connection:
