@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
@@ -23,6 +23,9 @@ from service_kit.identity import PassportSigner, generate_keys, use_passport
 from service_kit.ids import new_id
 from service_kit.rpc import client
 from tests.fixtures.stack import environment as environment_of
+
+if TYPE_CHECKING:
+    from protos.provider.v1.provider_pb2_grpc import ProviderAsyncStub
 
 ROOT = Path(__file__).parents[2]
 EPISODES, SENTENCES = 120, 3
@@ -79,7 +82,7 @@ def start(service_database: Callable[[str], str], tmp_path: Path) -> Generator[C
 
 
 @asynccontextmanager
-async def calling(process: Process, keys: Path) -> AsyncGenerator[ProviderStub]:
+async def calling(process: Process, keys: Path) -> AsyncGenerator["ProviderAsyncStub"]:
     """Its contract, called as Alice, once it answers."""
     signer = PassportSigner(keys / "private.json")
     async with client.channel(

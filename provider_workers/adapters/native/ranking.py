@@ -57,7 +57,7 @@ class Ranked:
 
 
 def rank(candidates: Sequence[Candidate], asked: Asked) -> list[Ranked]:
-    """The best first; equal ones by age, the newest first.
+    """The best first; of equal ones what is current, then the newest.
 
     An episode that says exactly what a fact beside it says is left out, unless filters alone were asked: the
     fact names its source. A version that was closed stays below the one that replaced it.
@@ -73,7 +73,11 @@ def rank(candidates: Sequence[Candidate], asked: Asked) -> list[Ranked]:
     if asked.query or asked.text:
         ranked = _without_twins(ranked)
     ranked = _below_current(ranked)
-    return sorted(ranked, key=lambda one: (one.score, one.candidate.created_at), reverse=True)
+    return sorted(
+        ranked,
+        key=lambda one: (one.score, one.candidate.current, one.candidate.created_at),
+        reverse=True,
+    )
 
 
 def evidence(hits: Iterable[Ranked], *, with_vectors: bool) -> float:

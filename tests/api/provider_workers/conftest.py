@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import pytest_asyncio
@@ -16,12 +17,15 @@ from provider_workers.settings import Settings
 from service_kit.identity import Passport, PassportSigner, generate_keys, use_passport
 from service_kit.rpc import client, server
 
+if TYPE_CHECKING:
+    from protos.provider.v1.provider_pb2_grpc import ProviderAsyncStub
+
 
 @dataclass
 class Served:
     """A running process: ``stub`` speaks to it, ``signer`` makes its callers' passports."""
 
-    stub: ProviderStub
+    stub: "ProviderAsyncStub"
     signer: PassportSigner
 
     def person(self, name: str) -> Passport:

@@ -95,7 +95,7 @@ async def test_erasing_an_episode_erases_what_was_derived_from_it(subject: Subje
     assert erased.unreachable == ()
     left = await subject.adapter.job(memory, job.id)
     assert {one.id for one in left.records} == {one.id for one in job.records} - set(erased.erased)
-    assert not [hit for hit in (await subject.ask(memory, text="pelican kitchen hub")).hits]
+    assert not (await subject.ask(memory, text="pelican kitchen hub")).hits
 
 
 async def test_derived_copies_are_followed_at_any_remove_and_in_any_version(subject: Subject):

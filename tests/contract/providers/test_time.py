@@ -1,6 +1,7 @@
 """As of an instant, the memory reads as it stood then: by id, in lists and in recalls alike (section 5.3)."""
 
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
 import pytest
 
@@ -18,9 +19,9 @@ async def at(
     selection = Selection(include=include, as_of=instant)
     listed = await subject.adapter.list(memory, selection, Page(50))
     texts = [text_of(one) for one in listed.records]
-    asked = {"as_of": instant, "include": include, "limit": 50}
-    assert sorted(found(await subject.ask(memory, "Acme renewal", **asked))) == sorted(texts)
-    assert sorted(found(await subject.ask(memory, text="Acme", **asked))) == sorted(texts)
+    for query, text in (("Acme renewal", ""), ("", "Acme")):
+        answer = await subject.ask(memory, query, text=text, as_of=instant, include=include, limit=50)
+        assert sorted(found(answer)) == sorted(texts)
     return texts
 
 
@@ -86,6 +87,6 @@ async def test_the_times_of_a_record_strictly_increase(subject: Subject):
         await subject.revise(one, f"Acme renews in month {n}.")
     versions = await subject.adapter.history(one.memory_id, one.id)
     assert [version.version for version in versions] == list(range(1, 21))
-    for earlier, later in zip(versions, versions[1:], strict=False):
+    for earlier, later in pairwise(versions):
         assert earlier.written_at < later.written_at
         assert earlier.invalidated_at == later.written_at
