@@ -53,14 +53,13 @@ class Accept:
         if repeated is not None:
             return repeated
         _check(asked)
-        session, harness = await self._place(owner, asked)
+        known, harness = await self._place(owner, asked)
         model = await self._model(harness, asked.model)
-        if asked.memory_id:
-            await self._named_memory(asked, session, harness)
-        await self._admit()
         now = self.clock.now()
-        if session is None:
-            session = Session(new_id("hsess"), owner, harness.id, asked.memory_id, now)
+        session = known or Session(new_id("hsess"), owner, harness.id, asked.memory_id, now)
+        if asked.memory_id:
+            await self._check_named(asked, session)
+        await self._admit()
         trace: dict[str, str] = {}
         _propagator.inject(trace)
         response = Response(
@@ -109,17 +108,17 @@ class Accept:
             raise errors.model_unavailable(model)
         return model
 
-    async def _named_memory(self, asked: Asked, session: Session | None, harness: Harness) -> None:
+    async def _check_named(self, asked: Asked, session: Session) -> None:
         """Checks ``metadata.memory`` against the harness (§9). It is chosen by the task that starts a
         session; one that continues it may only repeat it.
         """
-        if session is not None and asked.memory_id != session.memory_id:
+        if asked.memory_id != session.memory_id:
             raise errors.invalid(
                 "A session keeps the memory its first task named; start a new session for another.",
                 "metadata.memory",
             )
-        attachments = await self.harness_store.attachments(harness.id)
-        await self.seam.check_named(harness.id, attachments, asked.memory_id)
+        attachments = await self.harness_store.attachments(session.harness_id)
+        await self.seam.check_named(session, attachments)
 
     async def _admit(self) -> None:
         if not self.gate.open:

@@ -44,10 +44,11 @@ class Seam:
         self._access: Access = access
         self._memory: Memory = memory
 
-    async def check_named(self, harness_id: str, attachments: Sequence[Attachment], memory_id: str) -> None:
-        """``memory_not_found`` unless the harness holds something on a memory a task names (§9)."""
-        async with self._access.as_harness(harness_id, "", attachments):
-            await self._access.privileges(memory_id)
+    async def check_named(self, session: Session, attachments: Sequence[Attachment]) -> None:
+        """``memory_not_found`` unless the harness holds something on the memory this session's task names (§9)."""
+        caps = narrowing(session, attachments)
+        async with self._access.as_harness(session.harness_id, session.id, caps):
+            await self._access.privileges(session.memory_id)
 
     async def reach(self, session: Session, attachments: Sequence[Attachment]) -> Reach:
         """What this turn starts from, as the grants stand now."""

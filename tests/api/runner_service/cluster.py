@@ -10,9 +10,19 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from protos.common.v1 import common_pb2
+from authz_service.main import build as build_authz
+from authz_service.settings import Settings as AuthzSettings
+from memory_service.main import build as build_memory
+from memory_service.settings import Settings as MemorySettings
+from protos.authz.v1 import authz_pb2
+from protos.authz.v1.authz_pb2_grpc import GrantsStub
+from protos.common.v1 import common_pb2, record_pb2
+from protos.memory.v1 import memory_pb2
+from protos.memory.v1.memory_pb2_grpc import MemoriesStub, RecordsStub
 from protos.runner.v1 import runner_pb2 as wire
 from protos.runner.v1.runner_pb2_grpc import HarnessesStub, ResponsesStub
+from provider_workers.main import build as build_provider
+from provider_workers.settings import Settings as ProviderSettings
 from runner_service.main import build
 from runner_service.settings import Settings
 from service_kit.identity import Passport, PassportSigner, generate_keys, use_passport
@@ -20,7 +30,7 @@ from service_kit.rpc import server
 from service_kit.rpc.client import channel, streaming
 from service_kit.settings import Settings as Common
 
-__all__ = ["Keys", "Runner", "make_keys", "run_service", "runner", "serving"]
+__all__ = ["Keys", "Memories", "Runner", "make_keys", "runner", "runner_settings", "serving", "whole"]
 
 Json = dict[str, Any]
 _Settings = TypeVar("_Settings", bound=Common)
@@ -69,7 +79,8 @@ async def serving(
             await task
 
 
-run_service = serving
+def _token(name: str) -> str:
+    return f"gk_the-token-of-the-{name}-service"
 
 
 class Runner:
@@ -134,7 +145,7 @@ def runner_settings(dsn: str, redis_url: str, keys: Keys, **more: Any) -> Settin
             "database_url": dsn,
             "redis_url": redis_url,
             "passport_keys_file": keys.public,
-            "service_token": "gk_runner",
+            "service_token": _token("runner"),
             "listen": "127.0.0.1:0",
             "runner_scripted_beat_s": 0.002,
             "runner_drain_s": 0.5,
@@ -153,3 +164,82 @@ async def runner(settings: Settings, keys: Keys) -> AsyncGenerator[Runner]:
             yield made
         finally:
             await made.close()
+
+
+class Memories:
+    """Memories as their owner calls them."""
+
+    def __init__(self, settings: Common) -> None:
+        self._channels = [
+            channel(settings.memory_address, settings),
+            channel(settings.authz_address, settings),
+        ]
+        self.memories = MemoriesStub(self._channels[0])
+        self.records = RecordsStub(self._channels[0])
+        self.grants = GrantsStub(self._channels[1])
+
+    async def close(self) -> None:
+        for one in self._channels:
+            await one.close()
+
+    async def create(self, name: str, parent: str = "", *, restricted: bool = False) -> str:
+        asked = memory_pb2.CreateMemoryRequest(
+            name=name, description=f"About {name}.", parent_id=parent, restricted=restricted
+        )
+        return (await self.memories.CreateMemory(asked)).id
+
+    async def remember(self, memory_id: str, text: str) -> record_pb2.Record:
+        draft = record_pb2.Draft(type="fact", content=[record_pb2.Part(type="text", text=text)])
+        return await self.records.Remember(memory_pb2.RememberRequest(memory_id=memory_id, draft=draft))
+
+    async def list(self, memory_id: str) -> list[record_pb2.Record]:
+        asked = memory_pb2.ListRecordsRequest(memory_id=memory_id, page=common_pb2.Page(limit=200))
+        return list((await self.records.ListRecords(asked)).records)
+
+    async def grant(self, memory_id: str, principal: str, *privileges: int) -> authz_pb2.Grant:
+        asked = authz_pb2.AddGrantRequest(memory_id=memory_id, principal=principal)
+        asked.privileges.extend(authz_pb2.Privilege.ValueType(one) for one in privileges)
+        return await self.grants.AddGrant(asked)
+
+    async def revoke(self, memory_id: str, grant_id: str) -> None:
+        await self.grants.RevokeGrant(authz_pb2.RevokeGrantRequest(memory_id=memory_id, grant_id=grant_id))
+
+
+@asynccontextmanager
+async def whole(
+    keys: Keys, database: Callable[[str], str], redis_url: str, directory: Path, **more: Any
+) -> AsyncGenerator[tuple[Runner, Memories]]:
+    """A runner with authz, memory and provider beside it; ``more`` are the runner's settings."""
+    tokens = {"service_tokens": {name: _token(name) for name in ("memory", "runner", "provider")}}
+    bootstrap = directory / "bootstrap.json"
+    bootstrap.write_text(json.dumps(tokens | {"admin_token": _token("admin")}))
+
+    def shared(name: str) -> Json:
+        return {
+            "database_url": database(name),
+            "redis_url": redis_url,
+            "passport_keys_file": keys.public,
+            "service_token": _token(name),
+            "listen": "127.0.0.1:0",
+            "stop_grace_s": 1.0,
+            "jobs_poll_s": 0.5,
+        }
+
+    authz_settings = AuthzSettings.model_validate(
+        shared("authz") | {"passport_signing_key_file": keys.private, "authz_bootstrap_file": bootstrap}
+    )
+    async with (
+        serving("authz", authz_settings, build_authz) as authz,
+        serving("provider", ProviderSettings.model_validate(shared("provider")), build_provider) as provider,
+    ):
+        addresses = {"authz_address": authz, "provider_address": provider}
+        memory_settings = MemorySettings.model_validate(shared("memory") | addresses)
+        async with serving("memory", memory_settings, build_memory) as memory:
+            addresses["memory_address"] = memory
+            settings = runner_settings(database("runner"), redis_url, keys, **addresses, **more)
+            memories = Memories(settings)
+            try:
+                async with runner(settings, keys) as made:
+                    yield made, memories
+            finally:
+                await memories.close()
