@@ -29,6 +29,8 @@ class MintPassport:
         if not session or len(session) > 100:
             raise errors.invalid_input("A harness's passport is for one session.", "session_id")
         attach_harness.check_entries(narrowing, MOST, once=False)
+        if not all(is_id("hmem", one.memory_id) for one in narrowing):
+            raise errors.invalid_input("A passport is narrowed to memories, by their ids.", "narrowing")
         return self._signer.sign(
             f"harness:{harness}",
             session=session,
