@@ -2,6 +2,7 @@
 
 import json
 import logging
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, cast
@@ -15,6 +16,7 @@ from service_kit.ids import new_id
 SHORTEST: Final = 20
 """Shortest token an operator may choose, in characters."""
 
+_NAME: Final = re.compile(r"[a-z][a-z_]{0,30}")
 _log: Final = logging.getLogger(__name__)
 
 
@@ -52,6 +54,8 @@ def parse(text: str) -> list[Named]:
         secret = _secret("admin_token", fields["admin_token"])
         named.append(Named("admin", "credential:admin", ("user", "admin"), secret))
     for name, value in cast("Mapping[str, object]", services).items():
+        if _NAME.fullmatch(name) is None:
+            raise BootstrapError("a service's name is not of lower case letters")
         secret = _secret(f"service_tokens.{name}", value)
         named.append(Named(f"service:{name}", f"service:{name}", ("service",), secret))
     if len({one.secret for one in named}) != len(named):
