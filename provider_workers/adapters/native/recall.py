@@ -173,14 +173,14 @@ class Recall:
         return hits, len(kept) < len(rows)
 
     async def _pending(self, tx: Tx, memory_ids: Sequence[str], question: Question) -> bool:
-        """Whether anything the question may see still waits for its vector."""
+        """Whether anything the question may see still waits for its vector. Few do: each is looked up."""
         bind = Arguments()
         seen = scope(memory_ids, question.selection, bind)
         statement = sql.SQL(
-            "select exists (select 1 from unembedded u join version v on v.memory_id = u.memory_id"
-            " and v.record_id = u.record_id and v.version = u.version"
-            " where u.memory_id = any({}) and {}) as pending"
-        ).format(bind(list(memory_ids)), seen.condition)
+            "select exists (select 1 from unembedded u cross join lateral (select 1 from version v"
+            " where v.memory_id = u.memory_id and v.record_id = u.record_id and v.version = u.version"
+            " and {} limit 1) seen where u.memory_id = any({})) as pending"
+        ).format(seen.condition, bind(list(memory_ids)))
         rows = await filtered(tx, statement, bind, question.selection)
         return bool(rows[0]["pending"])
 
@@ -218,12 +218,14 @@ def _matched(name: sql.SQL, asked: _Words, search: _Search, seen: Scope, bind: A
     """Versions with any of the words, scored by the rarity of those they have: the sum of idf."""
     each = bind(asked.each)
     return sql.SQL(
-        "{n}_hit as materialized (select v.memory_id, v.record_id, v.version, v.created_at,"
-        " (select array_agg(ord) from unnest({each}::text[]::tsquery[]) with ordinality w(one, ord)"
-        " where v.words @@ one) as ords from version v where {seen} and v.words @@ {any}::tsquery),"
+        "{n}_word as materialized (select one, ord from unnest({each}::text[]::tsquery[])"
+        " with ordinality w(one, ord)),"
+        " {n}_hit as materialized (select v.memory_id, v.record_id, v.version, v.created_at,"
+        " (select array_agg(ord) from {n}_word where v.words @@ one) as ords"
+        " from version v where {seen} and v.words @@ {any}::tsquery),"
         " {n}_idf as materialized (select ord, ln(1 + (n - df + 0.5) / (df + 0.5)) as idf from"
-        " (select ord, (select count(*) from {n}_hit where ord = any(ords))::float8 as df"
-        " from generate_series(1, {count}) ord) counted,"
+        " (select ord, count({n}_hit.ord)::float8 as df from {n}_word left join"
+        " (select unnest(ords) as ord from {n}_hit) {n}_hit using (ord) group by ord) counted,"
         " (select count(*)::float8 as n from version v where {seen}) held),"
         " {n}_all as materialized (select memory_id, record_id, version, created_at,"
         " (select sum(idf) from {n}_idf where ord = any(ords)) as score,"
@@ -234,7 +236,6 @@ def _matched(name: sql.SQL, asked: _Words, search: _Search, seen: Scope, bind: A
         n=name,
         each=each,
         any=bind(" | ".join(asked.each)),
-        count=sql.Literal(len(asked.lexemes)),
         seen=seen.condition,
         most=sql.Literal(search.candidates),
     )

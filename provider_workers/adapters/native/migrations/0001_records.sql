@@ -47,6 +47,9 @@ create index version_digest on version (memory_id, digest) where invalidated_at 
 create index version_current on version (memory_id, created_at desc, record_id desc)
     where invalidated_at is null;
 create index version_listed on version (memory_id, created_at desc, record_id desc, version desc);
+create index version_primed on version (memory_id, (type = 'fact'), written_at desc, record_id desc)
+    include (size)
+    where invalidated_at is null and (type in ('procedure', 'note') or (type = 'fact' and not derived));
 
 -- With btree_gin one memory's words are an index of their own; without it the memory is looked at after.
 do $$
