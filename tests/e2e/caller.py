@@ -170,6 +170,17 @@ class Caller:
                 pass
         return streamed
 
+    @contextmanager
+    def following(self, response: str, after: int) -> Generator[tuple[Streamed, Generator[Json]]]:
+        """The events of a task after a number, as they come."""
+        path = f"/v1/responses/{response}?stream=true"
+        with self.http.stream("GET", path, headers={"Last-Event-ID": str(after)}) as answer:
+            if not answer.is_success:
+                answer.read()
+                raise Refused(answer)
+            streamed = Streamed(answer.headers)
+            yield streamed, _events(answer, streamed)
+
     # -- waiting ---------------------------------------------------------------------------------------------
 
     def until(
