@@ -4,9 +4,13 @@ from collections.abc import Awaitable, Callable
 
 import grpc
 import pytest
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import SpanContext, SpanKind
 
 from protos.authz.v1 import authz_pb2 as wire
 from protos.authz.v1 import authz_pb2_grpc as rpc
+from service_kit import telemetry
 from service_kit.ids import new_id
 from tests.api.authz_service.service import (
     ALL,
@@ -265,3 +269,30 @@ async def test_a_narrowed_harness_reads_only_where_it_is_attached_to_read(authz:
         writing.update(child, restricted=True),
     ):
         assert (await refusal(call)).code == "memory_forbidden"
+
+
+async def test_a_decision_and_its_statement_are_seen_in_the_trace_of_the_caller(
+    authz: Authz, alice: Bearer, span_recorder: InMemorySpanExporter
+):
+    root = (await alice.create()).id
+    await alice.create(root)
+    span_recorder.clear()
+    with telemetry.tracer(__name__).start_as_current_span("asking"):
+        await alice.check(root)
+        trace = telemetry.trace_id()
+    spans = [span for span in span_recorder.get_finished_spans() if f"{own(span).trace_id:032x}" == trace]
+    names = [span.name for span in spans]
+    assert names.count("grovekeeper.authz.v1.Access/Check") == 2  # the caller's side and ours
+    served = next(span for span in spans if span.kind is SpanKind.SERVER)
+    statements = [span for span in spans if span.name.startswith("SELECT")]
+    assert len(statements) == 2  # the decision, and the count of the children
+    assert {span.parent.span_id for span in statements if span.parent} == {own(served).span_id}
+    told = " ".join(str(span.attributes) for span in spans)
+    assert root not in told
+    assert "person:alice" not in told
+
+
+def own(span: ReadableSpan) -> SpanContext:
+    """A span's own ids."""
+    assert span.context is not None
+    return span.context
