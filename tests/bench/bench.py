@@ -55,7 +55,7 @@ class Bench:
         async with Http("127.0.0.1", self.floors.http_port, self.token) as http:
             yield http
 
-    async def cpu(self, plan: Plan, floor: Call, subject: Call, count: int = 200) -> Figure:
+    async def cpu(self, plan: Plan, floor: Call, subject: Call, count: int = 150) -> Figure:
         """Processor time a call takes in all processes that serve it, against the floor's."""
         whole = descendants(self.product.pid)
         shares: dict[str, float] = {}

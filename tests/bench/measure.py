@@ -64,18 +64,23 @@ class Plan:
     better: Better
     target: Target | None = None
     note: str = ""
-    rounds: int = 5
+    rounds: int = 4
+    seconds: float = 8.0
 
 
 async def compare(
     plan: Plan, floor: Callable[[], Awaitable[Window]], subject: Callable[[], Awaitable[Window]]
 ) -> Figure:
-    """A window of the floor, a window of the subject, and so on; the first round of each warms up."""
+    """A window of the floor, a window of the subject, and so on; the first round of each warms up.
+
+    No round but the first begins after ``plan.seconds``, so that a busy machine costs rounds, not figures.
+    """
+    start = perf_counter()
     await floor()
     await subject()
     below: list[Window] = []
     above: list[Window] = []
-    for _ in range(plan.rounds):
+    while not above or (len(above) < plan.rounds and perf_counter() - start < plan.seconds):
         below.append(await floor())
         above.append(await subject())
     return Figure(

@@ -48,8 +48,8 @@ async def check(bench: Bench) -> AsyncIterator[Figure]:
                 "less",
                 note="strict: every check reads the database",
             ),
-            lambda: latency(echo, 250),
-            lambda: latency(decide, 250),
+            lambda: latency(echo, 200),
+            lambda: latency(decide, 200),
         )
         yield await compare(
             Plan(

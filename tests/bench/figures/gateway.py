@@ -53,8 +53,8 @@ async def one_call(bench: Bench) -> AsyncIterator[Figure]:
                 "bare FastAPI + gRPC",
                 "less",
             ),
-            lambda: latency(_get(floor[0], _FLOOR_PATH), 150),
-            lambda: latency(_get(product[0], "/v1/grovekeeper/whoami"), 150),
+            lambda: latency(_get(floor[0], _FLOOR_PATH), 100),
+            lambda: latency(_get(product[0], "/v1/grovekeeper/whoami"), 100),
         )
         yield await bench.cpu(
             Plan(
@@ -84,8 +84,8 @@ async def memory_get(bench: Bench) -> AsyncIterator[Figure]:
                 "less",
                 Target("ratio", "<=", 2.2),
             ),
-            lambda: latency(_get(floor[0], _FLOOR_PATH), 150),
-            lambda: latency(_get(product[0], path), 150),
+            lambda: latency(_get(floor[0], _FLOOR_PATH), 100),
+            lambda: latency(_get(product[0], path), 100),
         )
         yield await compare(
             Plan(
