@@ -11,11 +11,10 @@ fetches a job it does not know. The pool is procrastinate's own and is not trace
 
 import asyncio
 import logging
-import random
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
-from dataclasses import dataclass
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, cast
 
@@ -25,14 +24,17 @@ from opentelemetry import trace
 from opentelemetry.trace import Link, SpanKind, StatusCode
 from procrastinate.exceptions import AlreadyEnqueued, ConnectorException, ProcrastinateException
 from procrastinate.jobs import Job
-from procrastinate.retry import BaseRetryStrategy, RetryDecision
 from procrastinate.types import JSONDict
 from procrastinate.worker import Worker
+from psycopg_pool import AsyncConnectionPool
 
 from service_kit import semconv, telemetry
+from service_kit.db.pool import queue_pool
 from service_kit.db.tx import Tx
 from service_kit.jobs_keeper import Keeper
+from service_kit.jobs_library import Backoff, Connector, MendedWorker
 from service_kit.settings import Settings
+from service_kit.tasks import let_cancellation_pass
 
 __all__ = ["Identity", "Jobs", "Payload", "Work"]
 
@@ -42,8 +44,7 @@ Work = Callable[[Payload], Awaitable[None]]
 Identity = Callable[[], AbstractAsyncContextManager[object]]
 
 _MAX_QUEUE: Final = 40  # what Postgres leaves of a channel name after procrastinate's prefix
-_MAX_DELAY_S: Final = 300.0
-_PERSIST_PAUSES_S: Final = (0.1, 0.5, 2.0)
+_STOP_EVERY_S: Final = 0.1
 _RESTART_S: Final = (0.2, 5.0)
 _RESTARTABLE: Final = (ProcrastinateException, psycopg.Error, OSError)
 
@@ -82,56 +83,12 @@ class _Periodic:
     every_s: float
 
 
-@dataclass(frozen=True)
-class _Backoff(BaseRetryStrategy):
-    """When a failed attempt is followed by another: ``base``, doubled each time, with jitter."""
-
-    attempts: int
-    base_s: float
-
-    def get_retry_decision(self, *, exception: BaseException, job: Job) -> RetryDecision | None:
-        if isinstance(exception, asyncio.CancelledError):
-            # Cut short by our own stopping: nobody's fault, at once and always.
-            return RetryDecision(retry_at=datetime.now(UTC))
-        if job.attempts + 1 >= self.attempts:
-            _log.error(
-                "job %s of %s is quarantined after %d attempts", job.id, job.task_name, job.attempts + 1
-            )
-            return None
-        delay = min(self.base_s * 2**job.attempts, _MAX_DELAY_S) * random.uniform(0.8, 1.2)  # noqa: S311
-        return RetryDecision(retry_at=datetime.now(UTC) + timedelta(seconds=delay))
-
-
-class _Worker(Worker):
-    """procrastinate's worker, with two of its weak spots mended."""
-
-    async def _periodic_deferrer(self) -> None:
-        """Its watch over its side tasks ends when one of them returns, so this one, which has nothing to
-        do (periodic jobs are ours), must not.
-        """
-        await asyncio.Event().wait()
-
-    async def _persist_job_status(self, *args: Any, **kwargs: Any) -> None:
-        """A job whose end is not written down would be held for as long as this worker lives: try again,
-        and then let go of everything by registering anew.
-        """
-        for pause in _PERSIST_PAUSES_S:
-            try:
-                return await super()._persist_job_status(*args, **kwargs)
-            except ConnectorException:
-                await asyncio.sleep(pause)
-        try:
-            await super()._persist_job_status(*args, **kwargs)
-        except ConnectorException:
-            _log.warning("the end of a job could not be written down; it will run again")
-            self.stop()
-
-
 @dataclass
 class _Running:
     """The worker of this process, while there is one."""
 
     worker: Worker | None = None
+    stopping: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class Jobs:
@@ -148,15 +105,8 @@ class Jobs:
         self._tasks: dict[str, _Task] = {}
         self._periodic: list[_Periodic] = []
         self._running: _Running = _Running()
-        self._connector: procrastinate.PsycopgConnector = procrastinate.PsycopgConnector(
-            conninfo=settings.dsn(),
-            min_size=1,
-            max_size=settings.jobs_concurrency + 3,
-            timeout=settings.db_pool_wait_s,
-            name=f"{service}-jobs",
-            kwargs={"application_name": f"grovekeeper {service} jobs"},
-        )
-        self._app: procrastinate.App = procrastinate.App(connector=self._connector)
+        self._app: procrastinate.App = procrastinate.App(connector=Connector())
+        self._dsn: str = settings.dsn()
 
     def task(self, name: str, work: Work, lock: str | None = None, *, attempts: int | None = None) -> None:
         """Register what runs the jobs called ``name``; ``lock`` is the default of :meth:`defer`'s."""
@@ -218,22 +168,45 @@ class Jobs:
 
     async def work(self) -> None:
         """Run jobs until cancelled, whatever becomes of the database meanwhile."""
+        self._running.stopping.clear()
+        working = asyncio.create_task(self._keep_working(), name=f"{self._service} jobs")
+        try:
+            await asyncio.wait({working})
+        except asyncio.CancelledError:
+            await self._stop(working)
+            raise
+        working.result()
+
+    async def _keep_working(self) -> None:
         pause = _RESTART_S[0]
-        while True:
+        while not self._running.stopping.is_set():
             began = time.monotonic()
             try:
                 async with self._session():
                     await self._work(wait=True)
-                _log.warning("the job worker stopped by itself and starts again")
+                    if not self._running.stopping.is_set():
+                        _log.warning("the job worker stopped by itself and starts again")
             except _RESTARTABLE as error:
-                _let_cancellation_pass()
                 _log.warning("the job worker lost its database and starts again: %s", type(error).__name__)
             pause = _RESTART_S[0] if time.monotonic() - began > 30 else min(pause * 2, _RESTART_S[1])
-            await asyncio.sleep(pause)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await self._running.stopping.wait()
+
+    async def _stop(self, working: asyncio.Task[None]) -> None:
+        """Stop in order. Nothing is cancelled, because that cuts the order short and can get lost (Python
+        3.11's ``wait_for``); the worker is asked again and again, because it forgets while it starts.
+        """
+        self._running.stopping.set()
+        while not working.done():
+            if self._running.worker is not None:
+                self._running.worker.stop()
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait({working}, timeout=_STOP_EVERY_S)
 
     async def run_pending(self) -> None:
         """Run every job that is due, then return; for tests and one-shot tools."""
-        async with self._app.open_async():
+        async with self._open():
             await self._work(wait=False)
 
     def _register(self, name: str, work: Work, lock: str | None, attempts: int) -> _Task:
@@ -255,7 +228,7 @@ class Jobs:
             name=queue,
             queue=queue,
             pass_context=True,
-            retry=_Backoff(attempts, self._settings.jobs_backoff_s),
+            retry=Backoff(attempts, self._settings.jobs_backoff_s),
         )(run)
         task = self._tasks[name] = _Task(name, queue, lock, attempts, registered)
         return task
@@ -292,22 +265,29 @@ class Jobs:
                 _duration.record(time.perf_counter() - started, attributes)
 
     @asynccontextmanager
+    async def _open(self) -> AsyncGenerator[AsyncConnectionPool]:
+        """The queue's library on a pool of ours; does not wait for Postgres."""
+        settings = self._settings
+        size = settings.jobs_concurrency + 3
+        pool = queue_pool(self._dsn, f"{self._service} jobs", size, settings.db_pool_wait_s)
+        await pool.open(wait=False)
+        try:
+            async with self._app.open_async(pool):
+                yield pool
+        finally:
+            await pool.close()
+
+    @asynccontextmanager
     async def _session(self) -> AsyncGenerator[None]:
         """The queue open, with what keeps it sound running beside the worker."""
-        keeper = Keeper(
-            self._connector,
-            self._settings,
-            {task.queue: task.attempts for task in self._tasks.values()},
-        )
-        async with self._app.open_async():
+        attempts = {task.queue: task.attempts for task in self._tasks.values()}
+        async with self._open() as pool:
+            keeper = Keeper(pool, self._settings, attempts)
             beside = [
                 asyncio.create_task(keeper.beat(lambda: self._running.worker), name="jobs heartbeat"),
                 asyncio.create_task(keeper.sweep(), name="jobs sweep"),
                 asyncio.create_task(keeper.measure(), name="jobs measure"),
-                *(
-                    asyncio.create_task(self._repeat(one), name=f"jobs {one.task.queue}")
-                    for one in self._periodic
-                ),
+                *(asyncio.create_task(self._repeat(one)) for one in self._periodic),
             ]
             try:
                 yield
@@ -318,7 +298,7 @@ class Jobs:
 
     async def _work(self, *, wait: bool) -> None:
         settings = self._settings
-        worker = _Worker(
+        worker = MendedWorker(
             self._app,
             queues=[task.queue for task in self._tasks.values()],
             name=self._service,
@@ -358,6 +338,7 @@ class Jobs:
                 _log.debug("%s still waits for its last run", task.queue)
             except ConnectorException:
                 _log.warning("%s could not be enqueued in time", task.queue)
+            let_cancellation_pass()
             await asyncio.sleep(max(0.01, (slot + 1) * every_s - time.time()))
 
 
@@ -368,10 +349,3 @@ def _attributes(task: _Task, name: str, kind: str) -> dict[str, str]:
         semconv.MESSAGING_OPERATION_NAME: name,
         semconv.MESSAGING_OPERATION_TYPE: kind,
     }
-
-
-def _let_cancellation_pass() -> None:
-    """A database lost while stopping must not hide that we were told to stop."""
-    task = asyncio.current_task()
-    if task is not None and task.cancelling() > 0:
-        raise asyncio.CancelledError

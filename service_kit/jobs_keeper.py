@@ -11,16 +11,17 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
-import procrastinate
 import psycopg
 from opentelemetry.metrics import CallbackOptions, Observation
 from procrastinate.exceptions import ProcrastinateException
 from procrastinate.worker import Worker
 from psycopg.rows import dict_row
+from psycopg_pool import AsyncConnectionPool
 
 from service_kit import semconv, telemetry
 from service_kit.db.tx import Connection
 from service_kit.settings import Settings
+from service_kit.tasks import let_cancellation_pass
 
 __all__ = ["Keeper"]
 
@@ -60,10 +61,8 @@ _gauge(semconv.GROVE_JOBS_OLDEST_AGE, "s", lambda: _depths.oldest_s)
 class Keeper:
     """Looks after the queues of one service; ``attempts`` is how often each may be tried."""
 
-    def __init__(
-        self, connector: procrastinate.PsycopgConnector, settings: Settings, attempts: Mapping[str, int]
-    ) -> None:
-        self._connector: procrastinate.PsycopgConnector = connector
+    def __init__(self, pool: AsyncConnectionPool, settings: Settings, attempts: Mapping[str, int]) -> None:
+        self._pool: AsyncConnectionPool = pool
         self._settings: Settings = settings
         self._attempts: Mapping[str, int] = attempts
         self._purged: float = 0.0
@@ -112,15 +111,14 @@ class Keeper:
             try:
                 await once()
             except _TRANSIENT as error:
-                task = asyncio.current_task()
-                if task is not None and task.cancelling() > 0:
-                    # A statement cut short by our own stopping must not hide that we were told to stop.
-                    raise asyncio.CancelledError from error
+                let_cancellation_pass(error)
                 _log.warning("the job queue cannot be looked after now: %s", type(error).__name__)
+            let_cancellation_pass()  # `wait_for` of Python 3.11 can swallow it
+            let_cancellation_pass()
             await asyncio.sleep(seconds)
 
     def _connection(self) -> Any:
-        return self._connector.pool.connection()
+        return self._pool.connection()
 
     async def _rescue(self, connection: Connection) -> None:
         """A job whose worker fell silent is due again at once, or quarantined if that was its last attempt.

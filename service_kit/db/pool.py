@@ -12,7 +12,7 @@ import select
 from collections.abc import AsyncGenerator, Generator, Iterable
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from typing import Any, Final, Self, cast
+from typing import Any, Final, Self
 
 import psycopg
 from opentelemetry.metrics import CallbackOptions, Observation
@@ -24,8 +24,9 @@ from service_kit import semconv, telemetry
 from service_kit.db.tx import Connection, Params, Query, Row, Tx
 from service_kit.errors import GroveError
 from service_kit.settings import Settings
+from service_kit.tasks import let_cancellation_pass
 
-__all__ = ["Database", "Limits", "Params", "Query", "Row", "Tx", "connect", "translated"]
+__all__ = ["Database", "Limits", "Params", "Query", "Row", "Tx", "connect", "queue_pool", "translated"]
 
 _log: Final = logging.getLogger(__name__)
 
@@ -128,10 +129,12 @@ def translated() -> Generator[None]:
         _log.warning("no database connection became free in time")
         raise GroveError("grovekeeper_unavailable", "The server is too busy; try again.") from error
     except postgres.QueryCanceled as error:
+        let_cancellation_pass(error)
         raise GroveError("grovekeeper_deadline", "The request took too long.") from error
     except (postgres.SerializationFailure, postgres.DeadlockDetected) as error:
         raise GroveError("grovekeeper_unavailable", "The request met another one; try again.") from error
     except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+        let_cancellation_pass(error)
         _log.warning("the database cannot be reached: %s", type(error).__name__)
         raise GroveError(
             "grovekeeper_unavailable", "The server cannot reach its database; try again."
@@ -154,14 +157,29 @@ async def connect(settings: Settings, name: str) -> AsyncGenerator[Database]:
         await database.close()
 
 
-async def _sound(connection: Connection) -> None:
+async def _sound(connection: psycopg.AsyncConnection[Any]) -> None:
     """Called for each connection handed out. An idle one has nothing to say: if something can be read,
     the server closed it (or sent a notice), and only then is a round trip spent on finding out.
     """
     poll = select.poll()
     poll.register(connection.fileno(), select.POLLIN)
     if poll.poll(0):
-        await AsyncConnectionPool.check_connection(cast("psycopg.AsyncConnection[Any]", connection))
+        await AsyncConnectionPool.check_connection(connection)
+
+
+def queue_pool(dsn: str, name: str, maximum: int, wait_s: float) -> AsyncConnectionPool:
+    """A pool for the job queue's library: unobserved, each borrowing one transaction. Closed by its owner."""
+    return AsyncConnectionPool(
+        dsn,
+        kwargs={"application_name": f"grovekeeper {name}", "connect_timeout": max(2, int(wait_s))},
+        min_size=1,
+        max_size=maximum,
+        timeout=wait_s,
+        reconnect_timeout=wait_s,
+        name=name,
+        check=_sound,
+        open=False,
+    )
 
 
 def _pool(dsn: str, name: str, limits: Limits, *, read_only: bool) -> _Pool:

@@ -23,6 +23,7 @@ from service_kit.rpc.interceptors import telemetry as observed
 from service_kit.rpc.passport import ServicePassport
 from service_kit.rpc.status import PASSPORT_KEY, from_error
 from service_kit.settings import Settings
+from service_kit.tasks import told_to_stop
 
 __all__ = ["Channel", "ServicePassport", "Stream", "channel", "streaming"]
 
@@ -168,8 +169,7 @@ class _Unary:
 
 def _unless_cancelled() -> BaseException:
     """A call raises CancelledError also when the *other* side cancelled; only our own may pass as such."""
-    task = asyncio.current_task()
-    if task is not None and task.cancelling() > 0:
+    if told_to_stop():
         return asyncio.CancelledError()
     return GroveError("grovekeeper_unavailable", "A part of the server stopped answering; try again.")
 

@@ -21,7 +21,8 @@ _log: Final = logging.getLogger(__name__)
 async def is_ready(ready: Callable[[], Awaitable[bool]]) -> bool:
     """The answer of a readiness check that may hang or break."""
     try:
-        return await asyncio.wait_for(ready(), _READY_TIMEOUT_S)
+        async with asyncio.timeout(_READY_TIMEOUT_S):
+            return await ready()
     except TimeoutError:
         return False
     except Exception:  # noqa: BLE001 - whatever keeps a service from being ready, the answer is no

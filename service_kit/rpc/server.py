@@ -26,6 +26,7 @@ from service_kit.settings import Settings, SettingsError
 __all__ = ["Wiring", "run", "serve"]
 
 _log: Final = logging.getLogger(__name__)
+_CANCELLATIONS: Final = 30
 _Settings = TypeVar("_Settings", bound=Settings)
 
 
@@ -164,12 +165,20 @@ class _Background:
             stopping.cancel()
 
     async def end(self) -> None:
-        """Cancel them all and wait for the end of each."""
-        for task in self._tasks:
-            task.cancel()
-        for outcome in await asyncio.gather(*self._tasks, return_exceptions=True):
-            if isinstance(outcome, Exception):
-                _log.warning("background work ended badly", exc_info=outcome)
+        """Cancel them all and wait for the end of each. A cancellation can get lost on its way (Python
+        3.11's ``wait_for``), so it is repeated.
+        """
+        left = self._tasks
+        for _ in range(_CANCELLATIONS):
+            for task in left:
+                task.cancel()
+            if left:
+                _, left = await asyncio.wait(left, timeout=1.0)
+        for task in left:
+            _log.error("background work %s does not stop", task.get_name())
+        for task in self._tasks - left:
+            if not task.cancelled() and (error := task.exception()) is not None:
+                _log.warning("background work %s ended badly", task.get_name(), exc_info=error)
 
 
 def _server(settings: Settings, chassis: Chassis) -> grpc.aio.Server:

@@ -4,9 +4,6 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from opentelemetry import trace
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from psycopg import sql
 
@@ -52,39 +49,29 @@ async def echo(settings: Settings) -> AsyncGenerator[Served]:
         yield served
 
 
-_exporter = InMemorySpanExporter()
-
-
-@pytest.fixture(scope="session")
-def _recorder() -> TracerProvider:
-    provider = TracerProvider(shutdown_on_exit=False)
-    provider.add_span_processor(SimpleSpanProcessor(_exporter))
-    trace.set_tracer_provider(provider)
-    return provider
-
-
 @pytest.fixture
-def spans(_recorder: TracerProvider) -> Iterator[InMemorySpanExporter]:
+def spans(span_recorder: InMemorySpanExporter) -> Iterator[InMemorySpanExporter]:
     """Every span ended since the test began."""
-    _exporter.clear()
-    yield _exporter
-    _exporter.clear()
+    span_recorder.clear()
+    yield span_recorder
+    span_recorder.clear()
 
 
 @pytest.fixture(scope="session")
-def postgres() -> Iterator[Cluster]:
+def own_postgres() -> Iterator[Cluster]:
+    """A server of this room's own: its roles, their passwords and its restarts concern the whole server."""
     with cluster() as running:
         yield running
 
 
 @pytest.fixture
-def owner_dsn(postgres: Cluster) -> Iterator[str]:
+def owner_dsn(own_postgres: Cluster) -> Iterator[str]:
     """The owner's DSN of an empty database of the test's own."""
     name = new_id("db")
-    with psycopg.connect(postgres.dsn(), autocommit=True) as connection:
+    with psycopg.connect(own_postgres.dsn(), autocommit=True) as connection:
         connection.execute(sql.SQL("create database {}").format(sql.Identifier(name)))
-    yield postgres.dsn(name)
-    with psycopg.connect(postgres.dsn(), autocommit=True) as connection:
+    yield own_postgres.dsn(name)
+    with psycopg.connect(own_postgres.dsn(), autocommit=True) as connection:
         connection.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
 
 

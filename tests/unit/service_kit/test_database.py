@@ -169,17 +169,17 @@ async def test_a_connection_lost_in_use_costs_its_own_call(database: Database):
 
 
 async def test_no_database_is_unavailable_and_comes_back_by_itself(
-    database: Database, postgres: Cluster, caplog: pytest.LogCaptureFixture
+    database: Database, own_postgres: Cluster, caplog: pytest.LogCaptureFixture
 ):
     assert await database.ping()
-    postgres.stop()
+    own_postgres.stop()
     try:
         assert not await database.ping()
         with pytest.raises(GroveError) as told:
             await add(database, "a")
         assert told.value.code == "grovekeeper_unavailable"
     finally:
-        postgres.start()
+        own_postgres.start()
     await add(database, "a")
     assert await names(database) == ["a"]
     assert "password" not in caplog.text
