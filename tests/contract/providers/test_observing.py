@@ -7,7 +7,10 @@ import pytest
 
 from provider_workers.adapters.native.adapter import Options
 from provider_workers.adapters.native.derivation import derive
+from provider_workers.adapters.native.tidying import Tidying
 from provider_workers.domain.model import Draft, Include, Job, Part, Record, Stamp, Writer
+from service_kit.db.pool import Database
+from service_kit.errors import GroveError
 from tests.contract.providers.conftest import Bench
 from tests.contract.providers.subject import ALICE, Subject, derived_from, episode, found, text_of
 
@@ -210,3 +213,52 @@ async def test_a_poisoned_episode_fails_its_job_in_words_and_the_others_go_on(be
         "A later thing is fine too."
     ]
     assert said[1] in found(await subject.ask(memory, "is this poison?", text="poison"))
+
+
+async def test_an_episode_that_took_the_worker_down_each_time_is_set_aside(bench: Bench, database: Database):
+    subject = bench.native()
+    memory = subject.memory()
+    observed = await subject.adapter.observe(
+        memory, [episode("The first thing is fine here."), episode("The second thing is not.")], Stamp(ALICE)
+    )
+    assert observed.job is not None
+    async with database.begin() as tx:
+        await tx.execute("update job_episode set attempts = 3 where position = 1")
+    await subject.work()
+    job = await subject.adapter.job(memory, observed.job.id)
+    assert (job.status, facts(job)) == ("failed", ["The first thing is fine here."])
+
+
+async def test_a_job_that_never_gets_anywhere_ends_and_says_so(bench: Bench, database: Database):
+    subject = bench.native()
+    memory = subject.memory()
+    observed = await subject.adapter.observe(memory, [episode("The hub is plugged in there.")], Stamp(ALICE))
+    assert observed.job is not None
+    async with database.begin() as tx:
+        await tx.execute("update job set runs = 1000")
+    await subject.work()
+    job = await subject.adapter.job(memory, observed.job.id)
+    assert (job.status, job.error) == ("failed", "The episodes could not be worked on.")
+    assert job.finished_at is not None
+
+
+async def test_finished_jobs_and_old_keys_are_kept_for_a_while_only(bench: Bench, database: Database):
+    subject = bench.native()
+    memory, stamp = subject.memory(), Stamp(ALICE, subject.key(), b"hash")
+    observed = await subject.adapter.observe(memory, [episode("The hub is plugged in there.")], stamp)
+    assert observed.job is not None
+    await subject.work()
+    tidying = Tidying(database, keep_jobs_days=30, keep_keys_hours=48)
+    await tidying.run()
+    assert (await subject.adapter.job(memory, observed.job.id)).status == "completed"
+    assert await subject.adapter.observe(memory, [], stamp) == observed
+    async with database.begin() as tx:
+        await tx.execute("update job set finished_at = finished_at - interval '31 days'")
+        await tx.execute("update idempotency set created_at = created_at - interval '3 days'")
+    await tidying.run()
+    with pytest.raises(GroveError) as refused:
+        await subject.adapter.job(memory, observed.job.id)
+    assert refused.value.code == "grovekeeper_not_found"
+    async with database.read() as tx:
+        assert await tx.fetch_value("select count(*) from idempotency") == 0
+    assert len(await subject.listed(memory)) == 2
