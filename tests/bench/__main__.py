@@ -54,7 +54,7 @@ async def _measure(bench: Bench, name: str, seconds: float) -> tuple[list[Figure
                 )
     except TimeoutError:
         return figures, "it took too long"
-    except Exception as error:  # noqa: BLE001  (one figure that fails must not cost the others)
+    except Exception as error:  # noqa: BLE001 - one figure that fails must not cost the others
         _say("".join(traceback.format_exception(error)))
         return figures, f"{type(error).__name__}: {error}".splitlines()[0]
     return figures, None
