@@ -93,7 +93,8 @@ class AccessServicer(AccessBase):
 
     async def Check(self, request: wire.CheckRequest, context: Context) -> wire.Node:
         needs = convert.required(request.required, "required")
-        return convert.node(await check(self._store, _caller(), request.memory_id, needs))
+        count = not request.omit_children_count
+        return convert.node(await check(self._store, _caller(), request.memory_id, needs, count=count))
 
     async def CheckMany(self, request: wire.CheckManyRequest, context: Context) -> wire.CheckManyResponse:
         needs = convert.required(request.required, "required")

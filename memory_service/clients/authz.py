@@ -46,8 +46,10 @@ class AuthzTree:
         self._access = AccessStub(channel)
         self._tree = TreeStub(channel)
 
-    async def check(self, memory_id: str, required: Privilege | None) -> Node:
-        request = wire.CheckRequest(memory_id=memory_id, required=_TO_WIRE[required])
+    async def check(self, memory_id: str, required: Privilege | None, *, count: bool = False) -> Node:
+        request = wire.CheckRequest(
+            memory_id=memory_id, required=_TO_WIRE[required], omit_children_count=not count
+        )
         return _node(await self._access.Check(request))
 
     async def check_many(self, memory_ids: Sequence[str], required: Privilege) -> frozenset[str]:

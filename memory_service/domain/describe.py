@@ -20,7 +20,7 @@ class Describer:
     async def one(self, memory_id: str, required: Privilege | None) -> Memory:
         """A memory on which the caller holds ``required``. A node without a description is not there yet."""
         node, found = await asyncio.gather(
-            self._access.check(memory_id, required), self._descriptions.get([memory_id])
+            self._access.check(memory_id, required, count=True), self._descriptions.get([memory_id])
         )
         return await self.of_node(node, found.get(memory_id))
 

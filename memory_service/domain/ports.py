@@ -34,8 +34,8 @@ class AccessTree(Protocol):
     ``memory_forbidden`` where it holds something else than what is required.
     """
 
-    async def check(self, memory_id: str, required: Privilege | None) -> Node:
-        """The node, if the caller holds ``required`` (None: anything) on it."""
+    async def check(self, memory_id: str, required: Privilege | None, *, count: bool = False) -> Node:
+        """The node, if the caller holds ``required`` (None: anything) on it; its children only with ``count``."""
         ...
 
     async def check_many(self, memory_ids: Sequence[str], required: Privilege) -> frozenset[str]:

@@ -344,18 +344,22 @@ class CheckRequest(_message.Message):
 
     MEMORY_ID_FIELD_NUMBER: _builtins.int
     REQUIRED_FIELD_NUMBER: _builtins.int
+    OMIT_CHILDREN_COUNT_FIELD_NUMBER: _builtins.int
     memory_id: _builtins.str
     required: Global___Privilege.ValueType
     """Unspecified: any privilege will do (visibility)."""
+    omit_children_count: _builtins.bool
+    """The caller needs no `children_count`, which costs as much as the decision itself."""
     def __init__(
         self,
         *,
         memory_id: _builtins.str = ...,
         required: Global___Privilege.ValueType = ...,
+        omit_children_count: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["memory_id", b"memory_id", "required", b"required"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["memory_id", b"memory_id", "omit_children_count", b"omit_children_count", "required", b"required"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -50,7 +50,7 @@ class Tree:
         children = [one for one, above in self.parents.items() if above == memory_id and self.held[one]]
         return Node(memory_id, seen, (), False, self.held[memory_id], len(children))
 
-    async def check(self, memory_id: str, required: Privilege | None) -> Node:
+    async def check(self, memory_id: str, required: Privilege | None, *, count: bool = False) -> Node:
         if not self.held.get(memory_id):
             raise errors.memory_not_found()
         if required is not None and required not in self.held[memory_id]:
