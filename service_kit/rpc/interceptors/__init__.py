@@ -27,6 +27,7 @@ class Chassis(grpc.aio.ServerInterceptor):
     def __init__(self, verifier: PassportVerifier | None, public: frozenset[str] = frozenset()) -> None:
         self._verifier: PassportVerifier | None = verifier
         self._public: frozenset[str] = frozenset("/" + name.removeprefix("/") for name in public)
+        self._wrapped: dict[str, tuple[_Handler, _Handler]] = {}
 
     async def intercept_service(
         self,
@@ -37,6 +38,12 @@ class Chassis(grpc.aio.ServerInterceptor):
         method = handler_call_details.method
         if handler is None or method.startswith(EXEMPT):
             return handler
+        known = self._wrapped.get(method)
+        if known is None or known[0] is not handler:
+            known = self._wrapped[method] = handler, self._wrap(method, handler)
+        return known[1]
+
+    def _wrap(self, method: str, handler: _Handler) -> _Handler:
         if handler.unary_unary is not None:
             answer = self._around(method, cast("_Answer", handler.unary_unary))
             return grpc.unary_unary_rpc_method_handler(
