@@ -9,6 +9,7 @@ Seven weeks of conversations are loaded into a tree of memories; five callers th
 
 import argparse
 import os
+import re
 import secrets
 import sys
 import textwrap
@@ -84,7 +85,10 @@ class Desk:
                 say(
                     f"sent one conversation twice with one Idempotency-Key: same job {again['id'] == job['id']}"
                 )
-        derived = sum(len(caller.wait_for(memory, job)["records"]) for caller, memory, job in jobs)
+        written = [
+            record for caller, memory, job in jobs for record in caller.wait_for(memory, job)["records"]
+        ]
+        derived = sum(record["type"] == "fact" for record in written)
         turns_total = sum(len(turns) for turns in talks.values())
         say(
             f"{len(talks)} conversations, {turns_total} turns observed; {len(jobs)} jobs derived {derived} facts"
@@ -193,7 +197,7 @@ class Desk:
         say(
             f"tom attaches Maya's notes: {attempt(lambda: tom.call('PUT', f'/v1/harnesses/{desk}/memories', notes))}"
         )
-        first = self._talk("tom", desk, "recall: Who is called first at night?")
+        first = self._talk("tom", desk, "recall in Ostrander Lab: Who is called first at night?")
         self._talk("tom", desk, "remember: Bertie at the porters' desk has the freezer room key.", first)
         found = tom.recall(
             self.memory["team"], "Who has the key to the freezer room?", types=["fact"], limit=1
@@ -288,8 +292,8 @@ class Desk:
 
 
 def say(line: str) -> None:
-    """Print one line, at once."""
-    print(line.rstrip(), flush=True)
+    """Print one line, at once; ids, which are new in every run, by their kind."""
+    print(re.sub(r"\b([a-z]+_)[0-9a-f]{32}\b", r"\1…", line.rstrip()), flush=True)
 
 
 def letters(memory: Json) -> str:
