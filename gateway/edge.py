@@ -5,6 +5,7 @@ this does altogether. Order: the span begins, the protocol version is settled, t
 exchanged for a passport, then the route runs with the passport as its context.
 """
 
+import asyncio
 import logging
 import re
 from collections.abc import Awaitable, Callable
@@ -83,6 +84,11 @@ class _Exchange:
                 await self._admitted()
             except GroveError as error:
                 await self._refuse(error)
+            except asyncio.CancelledError:
+                # The server stops and its grace is over; nobody but it cancels a request.
+                await self._refuse(
+                    GroveError("grovekeeper_unavailable", "The server is stopping; try again.")
+                )
             except ClientDisconnect:
                 _log.debug("the client left before it was answered")
             except Exception:  # noqa: BLE001 - the edge of the process
