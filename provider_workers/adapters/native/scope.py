@@ -3,7 +3,7 @@
 Nothing a caller wrote becomes SQL: values are parameters, and every other piece is a literal of this file.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Final, assert_never
 
@@ -88,20 +88,13 @@ def _tree(node: Filter, as_of: datetime | None, bind: Arguments) -> sql.Composab
         case Condition():
             return _condition(node, as_of, bind)
         case All(filters):
-            return _joined(" and ", "true", filters, lambda one: _tree(one, as_of, bind))
+            parts = [_tree(one, as_of, bind) for one in filters]
+            return sql.SQL("({})").format(sql.SQL(" and ").join(parts)) if parts else sql.SQL("true")
         case Any(filters):
-            return _joined(" or ", "false", filters, lambda one: _tree(one, as_of, bind))
+            parts = [_tree(one, as_of, bind) for one in filters]
+            return sql.SQL("({})").format(sql.SQL(" or ").join(parts)) if parts else sql.SQL("false")
         case Not(inner):
             return sql.SQL("(not {})").format(_tree(inner, as_of, bind))
-
-
-def _joined(
-    with_what: str, empty: str, filters: Sequence[Filter], compiled: Callable[[Filter], sql.Composable]
-) -> sql.Composable:
-    joint = sql.SQL(" and ") if with_what == " and " else sql.SQL(" or ")
-    if not filters:
-        return sql.SQL("true") if empty == "true" else sql.SQL("false")
-    return sql.SQL("({})").format(joint.join([compiled(one) for one in filters]))
 
 
 def _condition(one: Condition, as_of: datetime | None, bind: Arguments) -> sql.Composable:

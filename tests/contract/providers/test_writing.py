@@ -289,3 +289,13 @@ async def test_large_records_come_in_pages_that_fit_an_answer(subject: Subject):
     answer = await subject.ask(memory, where := "x", limit=50, text=where)
     assert len(answer.hits) < 10
     assert "limit:capped_by_size" in answer.degraded
+
+
+async def test_a_history_too_large_for_one_answer_says_so(subject: Subject):
+    one = await subject.adapter.remember(subject.memory(), fact("x" * 1_000_000), Stamp(ALICE))
+    for n in range(9):
+        await subject.revise(one, f"{n} " + "x" * 1_000_000)
+    with pytest.raises(GroveError) as refused:
+        await subject.adapter.history(one.memory_id, one.id)
+    assert refused.value.code == "grovekeeper_too_large"
+    assert (await subject.adapter.get(one.memory_id, one.id, one.written_at)).version == 1
