@@ -65,7 +65,7 @@ def selection(asked: Selection) -> None:
         raise errors.invalid(f"At most {limits.MAX_FILTER_TYPES} types are asked for at once.", "types")
     for one in asked.types:
         if not one or len(one) > limits.MAX_TYPE or "\0" in one:
-            raise errors.invalid(f"{one[: limits.MAX_TYPE]!r} is no record type.", "types")
+            raise errors.invalid(f"There is no record type {one[: limits.MAX_TYPE]!r}.", "types")
     if asked.filter is not None:
         check_filter(asked.filter)
 
