@@ -9,7 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from grpc_tools import protoc
+from grpc_tools import protoc  # pyright: ignore[reportMissingTypeStubs]
 
 PROTOS = Path(__file__).resolve().parent
 ROOT = PROTOS.parent
@@ -20,12 +20,15 @@ def generate(out: Path) -> None:
     well_known = Path(protoc.__file__).resolve().parent / "_proto"
     scripts = Path(sys.executable).parent
     sources = sorted(str(path.relative_to(ROOT)) for path in PROTOS.rglob("*.proto"))
-    code = protoc.main(
+    code = protoc.main(  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
         [
             "protoc",
             f"--proto_path={ROOT}",
             f"--proto_path={well_known}",
-            *(f"--plugin=protoc-gen-{name}={scripts / f'protoc-gen-{name}'}" for name in ("mypy", "mypy_grpc")),
+            *(
+                f"--plugin=protoc-gen-{name}={scripts / f'protoc-gen-{name}'}"
+                for name in ("mypy", "mypy_grpc")
+            ),
             f"--python_out={out}",
             f"--grpc_python_out={out}",
             f"--mypy_out={out}",
