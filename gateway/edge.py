@@ -21,7 +21,7 @@ from gateway.observed import Observation
 from gateway.revisions import REVISIONS, Name, revision
 from gateway.schemas.discovery import DEFAULT_VERSION, VERSIONS
 from service_kit.errors import GroveError, internal
-from service_kit.identity import Passport, use_passport
+from service_kit.identity import Passport, set_passport, use_passport
 
 __all__ = ["DISCOVERY", "Edge", "Limits"]
 
@@ -105,8 +105,14 @@ class _Exchange:
         if self._scope["path"] == DISCOVERY and self._scope["method"] == "GET":
             await self._edge.app(self._scope, self._receive, self._send)
             return
-        passport = await self._edge.authenticate(_token(self._headers.get(b"authorization")))
+        token = _token(self._headers.get(b"authorization"))
+        passport = await self._edge.authenticate(token)
         self._observed.known(passport)
+
+        async def renew() -> None:
+            set_passport(await self._edge.authenticate(token))
+
+        self._scope.setdefault("state", {})["renew"] = renew
         with use_passport(passport):
             self._settle_revision()
             await self._edge.app(self._scope, self._receive, self._send)

@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Final, TypeVar, cast
 
 import msgspec
@@ -24,6 +24,7 @@ __all__ = [
     "optional_body",
     "query",
     "raw_answer",
+    "renewal",
     "revision_of",
 ]
 
@@ -176,6 +177,11 @@ def expected_version(request: Request, stated: int | None) -> int:
     if stated is not None and stated != matched:
         raise invalid("If-Match and expected_version name different versions.", "expected_version")
     return matched
+
+
+def renewal(request: Request) -> Callable[[], Awaitable[None]]:
+    """What exchanges the request's credential again, for a request that may outlive its passport."""
+    return cast("Callable[[], Awaitable[None]]", request.state.renew)
 
 
 def revision_of(request: Request) -> Revision:

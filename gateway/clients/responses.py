@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Final, cast
@@ -16,7 +16,7 @@ from protos.runner.v1 import runner_pb2, runner_pb2_grpc
 from service_kit.errors import GroveError
 from service_kit.rpc.client import streaming
 
-__all__ = ["SAFE", "Patience", "ResponsesClient"]
+__all__ = ["SAFE", "Patience", "Renew", "ResponsesClient"]
 
 SAFE = tuple(
     f"grovekeeper.runner.v1.Responses/{method}"
@@ -25,7 +25,11 @@ SAFE = tuple(
 """Methods that may be sent twice."""
 
 _PAUSE_S: Final = 0.2
-_PASSING: Final = frozenset({"grovekeeper_unavailable", "grovekeeper_deadline"})
+_LONG_ENOUGH: Final = "grovekeeper_deadline"
+_PASSING: Final = frozenset({"grovekeeper_unavailable", _LONG_ENOUGH})
+
+Renew = Callable[[], Awaitable[None]]
+"""Makes the current passport a fresh one, or raises what the credential is now refused with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,34 +83,37 @@ class ResponsesClient:
         answer = await self._responses.CancelSession(runner_pb2.CancelSessionRequest(id=session_id))
         return schema.CancelledSession(id=answer.id or session_id, status=answer.status)
 
-    async def follow(self, response_id: str, after: int) -> AsyncGenerator[list[schema.Event]]:
+    async def follow(self, response_id: str, after: int, renew: Renew) -> AsyncGenerator[list[schema.Event]]:
         """The events after a number, in batches as they come, up to the terminal one.
 
-        A follow that breaks is taken up again where it was, on whichever runner answers, until
-        ``patience.broken_s`` have passed without an event.
+        A follow that breaks is taken up again where it was, on whichever runner answers, for as long as
+        ``patience.broken_s``; ``renew`` is called before, because a passport lives a minute and a task may
+        live longer.
         """
-        seen, heard, ended = after, time.monotonic(), False
+        seen, ended, again = after, False, False
+        trouble = _Trouble(self._patience.broken_s)
         while True:
+            trouble.tries()
             try:
+                if again:
+                    await renew()
                 async with aclosing(self._once(response_id, seen)) as batches:
                     async for batch in batches:
-                        seen, heard, ended = batch[-1].sequence_number, time.monotonic(), batch[-1].terminal
+                        seen, ended = batch[-1].sequence_number, batch[-1].terminal
+                        trouble.ends()
                         yield batch
-                if ended:
+                if ended or await self._is_all_seen(response_id, seen == after, renew):
                     return
+                trouble.met(GroveError("grovekeeper_unavailable", "The events of this response broke off."))
             except GroveError as error:
-                # A deadline only means that this call followed long enough.
-                if error.code == "grovekeeper_deadline":
-                    heard = time.monotonic()
-                if error.code not in _PASSING or time.monotonic() - heard > self._patience.broken_s:
-                    raise
-            else:
-                # Ended in order without the terminal event: it was already seen, or the runner drains.
-                if (await self.get(response_id)).terminal and seen == after:
-                    return
-                if time.monotonic() - heard > self._patience.broken_s:
-                    raise GroveError("grovekeeper_unavailable", "The events of this response broke off.")
+                trouble.met(error)
+            again = True
             await asyncio.sleep(_PAUSE_S)
+
+    async def _is_all_seen(self, response_id: str, nothing_came: bool, renew: Renew) -> bool:
+        """Whether a follow that ended without the terminal event began after it; else the runner drains."""
+        await renew()
+        return nothing_came and (await self.get(response_id)).terminal
 
     async def _once(self, response_id: str, after: int) -> AsyncGenerator[list[schema.Event]]:
         request = runner_pb2.FollowResponseRequest(id=response_id, after=after)
@@ -132,6 +139,32 @@ class ResponsesClient:
         except GroveError:
             if not ended:
                 raise
+
+
+class _Trouble:
+    """How long a follow has been broken. An event ends it, and so does a call that held for long."""
+
+    def __init__(self, patience_s: float) -> None:
+        self._patience_s: float = patience_s
+        self._tried: float = 0.0
+        self._since: float | None = None
+
+    def tries(self) -> None:
+        """A call begins."""
+        self._tried = time.monotonic()
+
+    def ends(self) -> None:
+        """It works again."""
+        self._since = None
+
+    def met(self, error: GroveError) -> None:
+        """A call broke. Raises ``error`` when it will not pass, or has not for too long."""
+        now = time.monotonic()
+        # A deadline only means that this call followed long enough.
+        if self._since is None or error.code == _LONG_ENOUGH or now - self._tried > self._patience_s:
+            self._since = now
+        if error.code not in _PASSING or now - self._since > self._patience_s:
+            raise error
 
 
 def _response(message: runner_pb2.Response) -> schema.Response:

@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from gateway.clients.responses import ResponsesClient
 from gateway.errors import invalid
-from gateway.http import answer, body, idempotency, query, raw_answer
+from gateway.http import answer, body, idempotency, query, raw_answer, renewal
 from gateway.openapi import describe
 from gateway.schemas import responses as schema
 from gateway.sse import stream
@@ -34,14 +34,15 @@ def routes(on: FastAPI, responses: ResponsesClient, keepalive_s: float) -> None:
         """Run a task: its events as they happen, its result, or at once in the background."""
         asked, raw = await body(request, schema.CreateResponse)
         _check_input(asked)
-        key = idempotency(request, raw)
+        key, renew = idempotency(request, raw), renewal(request)
         made = await responses.create(asked, schema.ignored_fields(raw), key)
         if asked.stream:
             # Only a repeated request has events that its client may already have seen.
             after = _last_event(request) if key.key else _START
-            return stream(responses.follow(made.id, after), keepalive_s)
+            return stream(responses.follow(made.id, after, renew), keepalive_s)
         if not (asked.background or made.terminal):
-            await _end_of(request, responses.follow(made.id, _START))
+            await _end_of(request, responses.follow(made.id, _START, renew))
+            await renew()
             made = await responses.get(made.id)
         return raw_answer(made.json)
 
@@ -53,7 +54,7 @@ def routes(on: FastAPI, responses: ResponsesClient, keepalive_s: float) -> None:
         if not asked.stream:
             return raw_answer(found.json)
         after = _last_event(request) if asked.starting_after is None else asked.starting_after
-        return stream(responses.follow(response_id, after), keepalive_s)
+        return stream(responses.follow(response_id, after, renewal(request)), keepalive_s)
 
     @on.post(f"{_RESPONSE}/cancel", openapi_extra=describe(None))
     async def cancel_response(response_id: str) -> Response:

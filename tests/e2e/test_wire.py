@@ -9,6 +9,7 @@ import pytest
 
 from tests.e2e.caller import Json, Refused
 from tests.e2e.people import Person, envelope
+from tests.fixtures.stack import Stack
 
 EXACT = (
     '{ "price" : 1.10, "big":123456789012345678901234567890, "huge": 1e400, "b":1,"a":2,'
@@ -190,3 +191,16 @@ def test_a_stream_and_a_read_give_the_same_output(alice: Person):
 def test_what_a_task_does_not_act_on_is_named_and_only_then(alice: Person, extra: Json):
     made = alice.post("/v1/responses", {"input": "Reply with exactly: ok", **extra})
     assert made["metadata"].get("ignored_fields", []) == list(extra)
+
+
+def test_requests_are_measured_by_route(stack: Stack, alice: Person):
+    alice.get(f"/v1/memories/{alice.plant('Measured')}")
+    alice.send("GET", "/v1/nowhere")
+    told = httpx.get(f"{stack.ops('gateway')}/metrics").text
+    counted = [
+        line for line in told.splitlines() if line.startswith("http_server_request_duration_seconds_count")
+    ]
+    assert any('http_route="/v1/memories/{memory_id}"' in line for line in counted)
+    assert any('http_response_status_code="404"' in line for line in counted)
+    assert "hmem_" not in told
+    assert "nowhere" not in told

@@ -200,6 +200,48 @@ async def test_a_client_that_does_not_wait_for_the_end_ends_the_waiting_only(
     assert {call.method for call in script.calls} == {"CreateResponse", "FollowResponse"}
 
 
+async def test_a_task_that_outlives_its_passport_is_answered_all_the_same(
+    alice: httpx.AsyncClient, events: Events, script: Script
+):
+    asked = asyncio.create_task(alice.post("/v1/responses", json={"input": "hi"}))
+    await events.until(followers=1)
+    script.answers["GetResponse"] = stands("completed", DONE)
+    await events.add("response.completed", terminal=True)
+    assert (await asked).content == DONE
+    # A passport lives a minute and the task may have taken an hour: reading its end takes a new one.
+    assert script.authentications == 2
+
+
+async def test_a_stream_that_outlives_its_passport_is_taken_up_under_a_new_one(
+    alice: httpx.AsyncClient, events: Events, script: Script
+):
+    await events.add("response.created")
+    async with alice.stream("POST", "/v1/responses", json={"input": "hi", "stream": True}) as answer:
+        read = lines_of(answer)
+        await anext(read)
+        events.breaks.append(GroveError("grovekeeper_unavailable", "gone"))
+        await events.add("response.in_progress")
+        await anext(read)
+        await events.add("response.completed", terminal=True)
+        assert (await anext(read))[0] == "2"
+    assert script.authentications == 2
+
+
+async def test_a_stream_is_not_taken_up_for_a_credential_that_was_revoked(
+    alice: httpx.AsyncClient, events: Events, script: Script
+):
+    await events.add("response.created")
+    async with alice.stream("POST", "/v1/responses", json={"input": "hi", "stream": True}) as answer:
+        read = lines_of(answer)
+        await anext(read)
+        del script.tokens[ALICE]
+        events.breaks.append(GroveError("grovekeeper_unavailable", "gone"))
+        await events.add("response.in_progress")
+        await anext(read)
+        with pytest.raises(httpx.RemoteProtocolError):
+            await anext(read)
+
+
 async def test_a_background_task_answers_at_once(alice: httpx.AsyncClient, events: Events):
     answer = await alice.post("/v1/responses", json={"input": "hi", "background": True})
     assert answer.json()["status"] == "in_progress"

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Meta
 
@@ -51,9 +51,14 @@ def test_free_form_json_is_kept_byte_for_byte(raw: bytes):
     assert msgspec.json.encode({"attributes": read.attributes}) == b'{"attributes":' + raw + b"}"
 
 
+@settings(deadline=None)
 @given(
     st.recursive(
-        st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+        st.none()
+        | st.booleans()
+        | st.integers()
+        | st.floats(allow_nan=False, allow_infinity=False)
+        | st.text(),
         lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
         max_leaves=20,
     ),
