@@ -23,7 +23,8 @@ _NO_KEY: Final = Idempotency("", b"")
 MAX_NAME: Final = 200
 MAX_PROMPT: Final = 256 * 1024
 MAX_TOOLS: Final = 200
-MAX_ATTACHED: Final = 100
+MAX_ATTACHED: Final = 64
+"""They travel with every call an agent makes."""
 
 
 def preferred_base(bases: Bases) -> Base:

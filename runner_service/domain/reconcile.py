@@ -56,6 +56,9 @@ class Reconciler:
                 await self._end(claim)
             except LeaseLostError:
                 _log.info("an abandoned turn was ended elsewhere", extra={"response_id": claim.response.id})
+            except (LookupError, ValueError, TypeError):
+                # One log that cannot be read keeps one session busy, not all of them.
+                _log.exception("an abandoned turn cannot be ended", extra={"response_id": claim.response.id})
         return len(claims)
 
     async def _end(self, claim: Claim) -> None:

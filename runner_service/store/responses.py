@@ -158,13 +158,17 @@ async def add_events(tx: Tx, response_id: str, events: Sequence[Event]) -> None:
         " select %s, one.* from unnest(%s::bigint[], %s::text[], %s::boolean[], %s::bytea[]) as one"
         # A write whose answer was lost is made again.
         " on conflict do nothing",
-        (
-            response_id,
-            [one.sequence_number for one in events],
-            [one.type for one in events],
-            [one.terminal for one in events],
-            [one.json for one in events],
-        ),
+        (response_id, *columns(events)),
+    )
+
+
+def columns(events: Sequence[Event]) -> tuple[list[int], list[str], list[bool], list[bytes]]:
+    """Events as the columns ``unnest`` takes: number, type, terminal, json."""
+    return (
+        [one.sequence_number for one in events],
+        [one.type for one in events],
+        [one.terminal for one in events],
+        [one.json for one in events],
     )
 
 

@@ -7,7 +7,7 @@ agree on the time. Whoever writes a turn locks that row and shows its epoch: an 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Final, LiteralString
+from typing import Final
 
 import msgspec
 
@@ -15,7 +15,7 @@ from runner_service.domain.errors import LeaseLostError
 from runner_service.domain.model import Claim, Event, Item, Lease, PastTurn, Priming, Response
 from runner_service.store import rows
 from runner_service.store.harnesses import attached
-from runner_service.store.responses import add_events, read_events
+from runner_service.store.responses import add_events, columns, read_events
 from service_kit.db.pool import Database
 from service_kit.db.tx import Row, Tx
 from service_kit.jobs import Jobs
@@ -128,12 +128,19 @@ class PostgresTurns:
 
     async def append(self, lease: Lease, response_id: str, events: Sequence[Event]) -> None:
         async with self._database.begin() as tx:
-            await _held(
-                tx,
-                lease,
-                "select 1 from session where id = %s and lease_epoch = %s and lease_owner = %s for share",
+            held = await tx.fetch_value(
+                "with held as (select 1 from session"
+                " where id = %s and lease_epoch = %s and lease_owner = %s for share),"
+                " added as (insert into event (response_id, sequence_number, type, terminal, json)"
+                " select %s, one.* from held,"
+                " unnest(%s::bigint[], %s::text[], %s::boolean[], %s::bytea[]) as one"
+                # A write whose answer was lost is made again.
+                " on conflict do nothing)"
+                " select count(*) from held",
+                (lease.session_id, lease.epoch, lease.owner, response_id, *columns(events)),
             )
-            await add_events(tx, response_id, events)
+            if not held:
+                raise LeaseLostError(lease.session_id)
 
     async def log(self, response_id: str) -> tuple[Event, ...]:
         async with self._database.read() as tx:
@@ -173,13 +180,9 @@ class PostgresTurns:
             await tx.execute("delete from idempotency where created_at < now() - %s", (self._keeping.keys,))
 
 
-_FOR_UPDATE: LiteralString = (
-    "select 1 from session where id = %s and lease_epoch = %s and lease_owner = %s for update"
-)
-
-
-async def _held(tx: Tx, lease: Lease, query: LiteralString = _FOR_UPDATE) -> None:
+async def _held(tx: Tx, lease: Lease) -> None:
     """Lock the session under this lease, or ``LeaseLostError``."""
+    query = "select 1 from session where id = %s and lease_epoch = %s and lease_owner = %s for update"
     if await tx.fetch_one(query, (lease.session_id, lease.epoch, lease.owner)) is None:
         raise LeaseLostError(lease.session_id)
 

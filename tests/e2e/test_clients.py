@@ -4,7 +4,7 @@ from collections.abc import Generator
 from typing import Any
 
 import pytest
-import uhp as official
+import uhp as official  # pyright: ignore[reportMissingTypeStubs]
 from openai import APIStatusError, OpenAI
 
 from tests.fixtures.stack import Stack

@@ -48,7 +48,7 @@ def _pattern(text: str) -> re.Pattern[str]:
 
 _REPLY: Final = _pattern(r"reply\s+with\s+exactly:\s*(?P<text>.+?)")
 _COUNT: Final = _pattern(
-    r"count\s+slowly\s+from\s+(?P<first>-?\d{1,9})\s+to\s+(?P<last>-?\d{1,9}),?\s+one\s+number\s+per\s+line\.?"
+    r"count\s+slowly\s+from\s+(?P<first>-?\d{1,9})\s+to\s+(?P<last>-?\d{1,9})(?:,?\s+one\s+number\s+per\s+line)?\.?"
 )
 _RECALL: Final = _pattern(rf"recall{_IN}:\s*(?P<text>.+?)")
 _KNOW: Final = _pattern(r"what\s+do\s+you\s+know\s+about\s+(?P<text>.+?)\s*\?*")

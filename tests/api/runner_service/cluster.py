@@ -2,8 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -169,7 +169,8 @@ async def runner(settings: Settings, keys: Keys) -> AsyncGenerator[Runner]:
 class Memories:
     """Memories as their owner calls them."""
 
-    def __init__(self, settings: Common) -> None:
+    def __init__(self, settings: Common, stop: Callable[[], Awaitable[None]]) -> None:
+        self.stop = stop
         self._channels = [
             channel(settings.memory_address, settings),
             channel(settings.authz_address, settings),
@@ -234,10 +235,11 @@ async def whole(
     ):
         addresses = {"authz_address": authz, "provider_address": provider}
         memory_settings = MemorySettings.model_validate(shared("memory") | addresses)
-        async with serving("memory", memory_settings, build_memory) as memory:
+        async with AsyncExitStack() as stack:
+            memory = await stack.enter_async_context(serving("memory", memory_settings, build_memory))
             addresses["memory_address"] = memory
             settings = runner_settings(database("runner"), redis_url, keys, **addresses, **more)
-            memories = Memories(settings)
+            memories = Memories(settings, stack.aclose)
             try:
                 async with runner(settings, keys) as made:
                     yield made, memories

@@ -1,8 +1,21 @@
 from collections.abc import AsyncGenerator, Callable
+from pathlib import Path
 
 import pytest
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from tests.api.runner_service.cluster import Keys, Runner, make_keys, runner, runner_settings
+from tests.api.runner_service.cluster import (
+    Keys,
+    Memories,
+    Runner,
+    make_keys,
+    runner,
+    runner_settings,
+    whole,
+)
 from tests.fixtures.model_stub import ModelStub, model_stub
 
 
@@ -44,4 +57,37 @@ async def looped(
     )
     async with runner(settings, keys) as made:
         with made.act_as("person:alice"):
+            yield made
+
+
+@pytest.fixture(scope="session")
+def _kept() -> InMemorySpanExporter:
+    kept = InMemorySpanExporter()
+    provider = trace.get_tracer_provider()
+    if not isinstance(provider, TracerProvider):
+        provider = TracerProvider(shutdown_on_exit=False)
+        trace.set_tracer_provider(provider)
+    provider.add_span_processor(SimpleSpanProcessor(kept))
+    return kept
+
+
+@pytest.fixture
+def spans(_kept: InMemorySpanExporter) -> InMemorySpanExporter:
+    """Every span that ended since the test began."""
+    _kept.clear()
+    return _kept
+
+
+@pytest.fixture
+async def product(
+    keys: Keys,
+    service_database: Callable[[str], str],
+    clean_redis: str,
+    tmp_path: Path,
+    stub: ModelStub,
+) -> AsyncGenerator[tuple[Runner, Memories]]:
+    """Runner, authz, memory and provider in this process; acts as alice."""
+    model = {"model_base_url": stub.url, "model_name": "stub-1", "model_api_key": "sk-of-the-endpoint"}
+    async with whole(keys, service_database, clean_redis, tmp_path, **model) as made:
+        with made[0].act_as("person:alice"):
             yield made

@@ -1,35 +1,16 @@
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Callable
-from pathlib import Path
 from typing import Any
-
-import pytest
 
 from protos.authz.v1 import authz_pb2
 from protos.runner.v1 import runner_pb2 as wire
 from runner_service.domain.fence import unfenced
-from tests.api.runner_service.cluster import Keys, Memories, Runner, whole
+from tests.api.runner_service.cluster import Memories, Runner
 from tests.api.runner_service.test_tasks import refused
 from tests.fixtures.model_stub import Answer, ModelStub
 
 Json = dict[str, Any]
 READ, WRITE = authz_pb2.PRIVILEGE_READ, authz_pb2.PRIVILEGE_WRITE
-
-
-@pytest.fixture
-async def product(
-    keys: Keys,
-    service_database: Callable[[str], str],
-    clean_redis: str,
-    tmp_path: Path,
-    stub: ModelStub,
-) -> AsyncGenerator[tuple[Runner, Memories]]:
-    """Runner, authz, memory and provider in this process; acts as alice."""
-    model = {"model_base_url": stub.url, "model_name": "stub-1", "model_api_key": "sk-of-the-endpoint"}
-    async with whole(keys, service_database, clean_redis, tmp_path, **model) as made:
-        with made[0].act_as("person:alice"):
-            yield made
 
 
 def entry(memory_id: str, access: str, *, default: bool = False) -> wire.Attachment:

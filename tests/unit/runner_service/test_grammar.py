@@ -13,6 +13,7 @@ from runner_service.domain.fence import fenced
         ("Reply with exactly: a\nb", Reply("a\nb")),
         ("Count slowly from 1 to 200, one number per line.", Count(1, 200)),
         ("count slowly from 3 to -1 one number per line", Count(3, -1)),
+        ("Count slowly from 1 to 5", Count(1, 5)),
         ("Recall: Who is called at night?", Call("memory_recall", {"query": "Who is called at night?"})),
         ("recall in Support team: keys", Call("memory_recall", {"query": "keys"}, "Support team")),
         ('Recall in "Sales: EU": keys', Call("memory_recall", {"query": "keys"}, "Sales: EU")),
