@@ -78,7 +78,10 @@ class Bearer:
         return await self._as(self._tokens.MintHarnessPassport(request))
 
     async def check(self, node: str, required: wire.Privilege.ValueType = ANY) -> wire.Node:
-        return await self._as(self._access.Check(wire.CheckRequest(memory_id=node, required=required)))
+        return await self.ask_check(wire.CheckRequest(memory_id=node, required=required))
+
+    async def ask_check(self, request: wire.CheckRequest) -> wire.Node:
+        return await self._as(self._access.Check(request))
 
     async def check_many(self, nodes: list[str], required: wire.Privilege.ValueType = ANY) -> list[str]:
         request = wire.CheckManyRequest(memory_ids=nodes, required=required)

@@ -136,6 +136,15 @@ async def told(call: Awaitable[object]) -> tuple[grpc.StatusCode, str | None, ob
     return raised.value.code(), raised.value.details(), tuple(raised.value.trailing_metadata())
 
 
+async def test_a_decision_can_be_had_without_the_count(alice: Bearer):
+    root = (await alice.create()).id
+    await alice.create(root)
+    request = wire.CheckRequest(memory_id=root, required=READ, decision_only=True)
+    decided = await alice.ask_check(request)
+    assert (decided.id, decided.children_count) == (root, 0)
+    assert (await alice.check(root, READ)).children_count == 1
+
+
 async def test_checking_many_leaves_out_what_is_not_held(alice: Bearer, bob: Bearer):
     nodes = [(await alice.create()).id for _ in range(4)]
     await alice.grant(nodes[0], "person:bob", READ)
