@@ -6,11 +6,13 @@ import psycopg
 import pytest
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from psycopg import sql
+from pydantic import SecretStr
 
 from service_kit import semconv, telemetry
-from service_kit.db.pool import Database, Limits
+from service_kit.db.pool import Database, Limits, connect
 from service_kit.db.tx import describe
 from service_kit.errors import GroveError
+from service_kit.settings import Settings
 from tests.unit.service_kit.cluster import Cluster
 
 
@@ -22,6 +24,13 @@ async def add(database: Database, name: str) -> None:
 async def names(database: Database) -> list[str]:
     async with database.read() as tx:
         return [row["id"] for row in await tx.fetch_all("select id from thing order by id")]
+
+
+async def test_the_database_of_the_settings_is_open_inside_its_block(service_dsn: str):
+    settings = Settings(database_url=SecretStr(service_dsn), db_pool_min=0, db_pool_max=1)
+    async with connect(settings, "things") as database:
+        await add(database, "a")
+        assert await names(database) == ["a"]
 
 
 async def test_a_transaction_is_kept_whole(database: Database):
