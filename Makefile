@@ -16,7 +16,7 @@ ENCODER := provider_workers/adapters/native/embedding
 
 # Whatever environment is active where make is called, the one meant is ours; and no interpreter is fetched.
 unexport VIRTUAL_ENV PYTHONHOME PYTHONPATH UV_PROJECT UV_SYSTEM_PYTHON
-UV := UV_PROJECT_ENVIRONMENT=$(VENV) UV_PYTHON_DOWNLOADS=never $(BIN)/uv
+UV := UV_SYSTEM_CERTS=true UV_PROJECT_ENVIRONMENT=$(VENV) UV_PYTHON_DOWNLOADS=never $(BIN)/uv
 
 # A checkout that was moved or copied leaves its environment's absolute paths behind: begin again there.
 ifneq ($(wildcard $(VENV)/.place),)
