@@ -117,10 +117,10 @@ select distinct s.id from (
 """
 )
 
-# climb: from every node the caller holds something on by itself up to the start, keeping those that what
-# is held further up does not flow down to: below a cutoff, and with nothing of its own in between.
-# down: from the start and from those, through open children. The regions do not overlap.
-_DESCENDANTS: Final = (
+# Where the caller holds something below the start that what it holds further up does not flow down to:
+# below a cutoff, with nothing of its own in between. up: all that lies between such nodes and the start,
+# each node once; thread: back down along it.
+_SEEDS: Final = (
     """
 with recursive own as (
     select s.id, bit_or(s.privs) as privs from (
@@ -128,31 +128,42 @@ with recursive own as (
         union all
         select m.id, 15 from node m where m.creator = any (%(principals)s::text[]) and not m.creator_revoked
     ) s group by s.id
-), climb as (
-    select o.id as seed, o.privs, k.parent_id as next, 1 as depth, k.restricted as closed, """
-    + ENTRY
-    + """ as cap
-    from own o cross join lateral (select * from node where node.id = o.id offset 0) k cross join """
-    + _CALLER
-    + """
-    where k.id <> %(start)s and k.parent_id is not null
+), up as (
+    select k.id, k.parent_id, k.restricted
+    from own o cross join lateral (select * from node where node.id = o.id offset 0) k
+  union
+    select k.id, k.parent_id, k.restricted
+    from up u cross join lateral (select * from node where node.id = u.parent_id offset 0) k
+    where u.id <> %(start)s
+), thread as (
+    select %(start)s::text collate "C" as id, 0 as depth, true as covered, 0 as privs, %(cap)s::int as cap
   union all
-    select b.seed, b.privs, k.parent_id, b.depth + 1, b.closed or k.restricted, coalesce(b.cap, """
+    select k.id, t.depth + 1,
+           (t.covered and not k.restricted) or o.id is not null,
+           case when t.covered and not k.restricted then 0 else coalesce(o.privs, 0) end,
+           coalesce("""
     + ENTRY
-    + """)
-    from climb b cross join lateral (select * from node where node.id = b.next offset 0) k cross join """
+    + """, t.cap)
+    from thread t join up k on k.parent_id = t.id left join own o on o.id = k.id cross join """
     + _CALLER
     + """
-    where b.next <> %(start)s and k.parent_id is not null and b.depth < %(levels)s
-        and (b.closed or """
-    + OWN
-    + """ = 0)
-), seed as (
-    select seed, privs, depth, cap from climb where next = %(start)s and closed and depth <= %(levels)s
+    where t.depth < %(levels)s
+)
+select id, depth, privs, cap from thread where privs <> 0
+"""
+)
+
+# From the start and from those seeds down through open children. The regions do not overlap.
+_DESCENDANTS: Final = (
+    """
+with recursive seed as (
+    select * from unnest(
+        %(seeds)s::text[], %(seed_depths)s::int[], %(seed_privs)s::int[], %(seed_caps)s::int[]
+    ) as s (id, depth, privs, cap)
 ), down as (
     select %(start)s::text collate "C" as id, 0 as depth, %(held)s::int as held, %(cap)s::int as cap
   union all
-    select seed, depth, privs, coalesce(cap, %(cap)s::int) from seed where depth <= %(bound)s
+    select id collate "C", depth, privs, cap from seed where depth <= %(bound)s
   union all
     select k.id, d.depth + 1,
            case when not %(narrowed)s and (d.held & %(need)s) <> 0 then d.held else d.held | """
@@ -242,6 +253,13 @@ class PostgresView:
             "after_depth": after[0],
             "after": after[1],
             "limit": limit,
+        }
+        seeds = await self._tx.fetch_all(_SEEDS, params)
+        params |= {
+            "seeds": [row["id"] for row in seeds],
+            "seed_depths": [row["depth"] for row in seeds],
+            "seed_privs": [row["privs"] for row in seeds],
+            "seed_caps": [row["cap"] for row in seeds],
         }
         # Nearest first: go down only as far as the page needs, further with each attempt.
         bound, further = max(after[0], 1), 1

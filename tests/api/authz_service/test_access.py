@@ -139,7 +139,7 @@ async def told(call: Awaitable[object]) -> tuple[grpc.StatusCode, str | None, ob
 async def test_a_decision_can_be_had_without_the_count(alice: Bearer):
     root = (await alice.create()).id
     await alice.create(root)
-    request = wire.CheckRequest(memory_id=root, required=READ, decision_only=True)
+    request = wire.CheckRequest(memory_id=root, required=READ, omit_children_count=True)
     decided = await alice.ask_check(request)
     assert (decided.id, decided.children_count) == (root, 0)
     assert (await alice.check(root, READ)).children_count == 1
