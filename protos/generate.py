@@ -49,6 +49,7 @@ def stale(fresh: Path) -> list[str]:
 
 
 def main() -> int:
+    """Write the stubs, or with ``--check`` say whether they are fresh; answers the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="fail when the committed stubs are not fresh")
     if not parser.parse_args().check:
@@ -58,7 +59,7 @@ def main() -> int:
         generate(Path(folder))
         old = stale(Path(folder))
     if old:
-        print("not fresh, run `make gen`: " + ", ".join(old), file=sys.stderr)
+        sys.stderr.write("not fresh, run `make gen`: " + ", ".join(old) + "\n")
     return 1 if old else 0
 
 
