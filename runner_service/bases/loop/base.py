@@ -11,6 +11,7 @@ from typing import Final
 
 from openai import APIConnectionError, APIError, AsyncOpenAI
 from pydantic_ai.models.openai import OpenAIChatModel
+from pydantic_ai.profiles.openai import OpenAIModelProfile
 from pydantic_ai.providers.openai import OpenAIProvider
 
 from runner_service.agent_loop.loop import run_agent
@@ -50,6 +51,9 @@ class LoopBase:
     def __init__(self, endpoint: Endpoint) -> None:
         self.default_model: str = endpoint.model
         self._client: AsyncOpenAI = AsyncOpenAI(base_url=endpoint.url, api_key=endpoint.key or "none")
+        # OpenAI's own field for a budget of tokens is not known to most of those who speak its protocol.
+        own = self._client.base_url.host.endswith(("openai.com", "openai.azure.com"))
+        self._profile: OpenAIModelProfile = OpenAIModelProfile(openai_chat_supports_max_completion_tokens=own)
         self._known: tuple[float, _Listing] | None = None
         self._looking: asyncio.Lock = asyncio.Lock()
 
@@ -76,7 +80,9 @@ class LoopBase:
         return model == self.default_model or model in (await self._listing()).names
 
     def run(self, request: TurnRequest) -> AsyncGenerator[TurnEvent]:
-        model = OpenAIChatModel(request.model, provider=OpenAIProvider(openai_client=self._client))
+        model = OpenAIChatModel(
+            request.model, provider=OpenAIProvider(openai_client=self._client), profile=self._profile
+        )
         return run_agent(model, request, self.provider, counted=True)
 
     async def _listing(self) -> _Listing:
