@@ -197,11 +197,14 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A recall's answer (section 6.3)."""
+    """A recall's answer (section 6.3). ``evidence``, 0 to 1, is what ``abstain`` was decided by; 0 when nothing
+    was asked by meaning. It comes from one model's vectors and is not told to callers.
+    """
 
     hits: tuple[Hit, ...]
     degraded: tuple[str, ...] = ()
     abstain: bool = False
+    evidence: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

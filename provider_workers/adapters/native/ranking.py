@@ -83,6 +83,13 @@ def rank(candidates: Sequence[Candidate], asked: Asked) -> list[Ranked]:
 def evidence(hits: Iterable[Ranked], *, with_vectors: bool) -> float:
     """How well the best of the hits answers the query, 0 to 1: half its cosine, half the share of the
     query's words it has, by rarity. Without vectors the words decide alone.
+
+    Tells a subject that was talked about from one that never was: AUROC 0.99 in memories of 39 to 133 records as in
+    all 653 together, 0.96 by cosine alone (``tests/bench/figures/recall_quality.py``). With the default threshold 0
+    to 6 % of the questions with an answer are abstained from and 3 to 6 % of the others are not. It does not tell
+    whether a detail of a known subject was mentioned: five of six such questions pass. Taking the halves from
+    different hits, more stop words or other weights gained nothing on questions kept out of the choice; counting the
+    words of all hits together gained in small memories and asked for another threshold in a larger one.
     """
     return max((_evidence(hit.candidate, with_vectors=with_vectors) for hit in hits), default=0.0)
 

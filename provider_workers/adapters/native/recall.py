@@ -82,10 +82,9 @@ class Recall:
             if vector is not None and await self._pending(tx, memory_ids, question):
                 degraded.append("query:embedding_pending")
         degraded += capped + (["limit:capped_by_size"] if cut else [])
-        abstain = not hits or (
-            bool(query) and evidence(best, with_vectors=vector is not None) < self._abstain_below
-        )
-        return Found(tuple(hits), tuple(degraded), abstain=abstain)
+        found = evidence(best, with_vectors=vector is not None) if query else 0.0
+        abstain = not hits or (bool(query) and found < self._abstain_below)
+        return Found(tuple(hits), tuple(degraded), abstain=abstain, evidence=found)
 
     async def _candidates(self, tx: Tx, search: _Search) -> list[Candidate]:
         """What the signals found, each with its true score on every signal."""
@@ -132,7 +131,7 @@ class Recall:
             ).format(seen.condition)
         return sql.SQL(
             "near_all as materialized (select e.memory_id, e.record_id, e.version,"
-            " 1 - (e.vector <=> {vector}::halfvec) as score, null::float8 as total from {source} and {which}),"
+            " 1 - (e.vector <=> {vector}::halfvec) as score from {source} and {which}),"
             " near as (select memory_id, record_id, version from near_all"
             " order by score desc, record_id limit {most})"
         ).format(
@@ -228,8 +227,7 @@ def _matched(name: sql.SQL, asked: _Words, search: _Search, seen: Scope, bind: A
         " (select unnest(ords) as ord from {n}_hit) {n}_hit using (ord) group by ord) counted,"
         " (select count(*)::float8 as n from version v where {seen}) held),"
         " {n}_all as materialized (select memory_id, record_id, version, created_at,"
-        " (select sum(idf) from {n}_idf where ord = any(ords)) as score,"
-        " (select sum(idf) from {n}_idf) as total from {n}_hit),"
+        " (select sum(idf) from {n}_idf where ord = any(ords)) as score from {n}_hit),"
         " {n} as (select memory_id, record_id, version from {n}_all"
         " order by score desc, created_at desc, record_id limit {most})"
     ).format(
@@ -250,8 +248,8 @@ def _plain(search: _Search, seen: Scope, bind: Arguments) -> sql.Composed:
     else:
         holds = sql.SQL("position(lower({}) in lower(v.text)) > 0").format(bind(search.plain))
     return sql.SQL(
-        "text_all as materialized (select v.memory_id, v.record_id, v.version, 1.0::float8 as score,"
-        " 1.0::float8 as total from version v where {seen} and {holds}"
+        "text_all as materialized (select v.memory_id, v.record_id, v.version, 1.0::float8 as score"
+        " from version v where {seen} and {holds}"
         " order by v.created_at desc limit {most}),"
         " text as (select memory_id, record_id, version from text_all)"
     ).format(seen=seen.condition, holds=holds, most=sql.Literal(search.candidates))
@@ -274,7 +272,8 @@ def _joined(parts: Sequence[sql.Composable], names: Sequence[sql.SQL]) -> sql.Co
             )
         else:
             scores.append(sql.SQL("null::float8 as {}").format(sql.Identifier(column)))
-    total = sql.SQL("(select max(total) from query_all)") if "query" in held else sql.SQL("null::float8")
+    # Of all words asked for, so that none found is no evidence, and not a question without words.
+    total = sql.SQL("(select sum(idf) from query_idf)") if "query" in held else sql.SQL("null::float8")
     return sql.SQL(
         "with {parts}, found as ({union}) select memory_id, record_id, version, v.type, v.digest, v.supersedes,"
         " v.created_at, v.invalidated_at, {scores}, {total} as words_total"

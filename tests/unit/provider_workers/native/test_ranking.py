@@ -83,4 +83,5 @@ def test_evidence_is_half_cosine_and_half_the_share_of_the_words():
     assert evidence(hits, with_vectors=True) == 0.55
     assert evidence(hits, with_vectors=False) == 0.5
     assert evidence(rank([one("a", cosine=0.6)], QUERY), with_vectors=True) == 0.6
+    assert evidence(rank([one("a", cosine=0.6, words_total=10.0)], QUERY), with_vectors=True) == 0.3
     assert evidence([], with_vectors=True) == 0.0
