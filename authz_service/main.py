@@ -7,6 +7,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
+from joserfc.errors import JoseError
+
 from authz_service.api.servicer import (
     AccessServicer,
     AuthenticationServicer,
@@ -101,7 +103,7 @@ class Bootstrap:
 def _signer(settings: Settings) -> PassportSigner:
     try:
         return PassportSigner(settings.signing_key_file())
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, JoseError) as error:
         name = settings.variable("passport_signing_key_file")
         raise SettingsError(f"{name} cannot be used: {type(error).__name__}") from error
 
