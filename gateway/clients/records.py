@@ -97,11 +97,12 @@ class RecordsClient:
         )
         return convert.record(await self._records.Forget(request))
 
-    async def erase(self, memory_id: str, asked: schema.Erase) -> schema.Erased:
+    async def erase(self, memory_id: str, asked: schema.Erase, key: Idempotency) -> schema.Erased:
         """Remove content for good."""
-        answer = await self._records.Erase(
-            memory_pb2.EraseRequest(memory_id=memory_id, record_ids=asked.record_ids)
+        request = memory_pb2.EraseRequest(
+            memory_id=memory_id, record_ids=asked.record_ids, idempotency=idempotency(key)
         )
+        answer = await self._records.Erase(request)
         return schema.Erased(erased=list(answer.erased), unreachable=list(answer.unreachable))
 
     async def history(self, memory_id: str, record_id: str) -> "list[schema.Record]":

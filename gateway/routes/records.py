@@ -57,8 +57,8 @@ def writing(on: FastAPI, records: RecordsClient) -> None:
     @on.post(f"{_MEMORY}/erase", openapi_extra=describe(schema.Erased, body=schema.Erase))
     async def erase(request: Request, memory_id: str) -> Response:
         """Remove content for good, and say what could not be reached."""
-        asked, _ = await body(request, schema.Erase)
-        return answer(await records.erase(memory_id, asked))
+        asked, raw = await body(request, schema.Erase)
+        return answer(await records.erase(memory_id, asked, idempotency(request, raw)))
 
 
 def reading(on: FastAPI, records: RecordsClient) -> None:

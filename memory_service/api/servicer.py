@@ -146,7 +146,8 @@ class RecordsServicer(RecordsBase):
     async def Erase(self, request: wire.EraseRequest, context: Context) -> wire.EraseResponse:
         if not 1 <= len(request.record_ids) <= MAX_ERASED:
             raise errors.invalid(f"An erase takes 1 to {MAX_ERASED} record ids.", "record_ids")
-        erased = await self._records.erase(request.memory_id, request.record_ids)
+        key = convert.idempotency(request.idempotency)
+        erased = await self._records.erase(request.memory_id, request.record_ids, key)
         return wire.EraseResponse(erased=erased.erased, unreachable=erased.unreachable)
 
     async def History(self, request: wire.HistoryRequest, context: Context) -> wire.HistoryResponse:

@@ -134,8 +134,13 @@ class GrpcProvider:
         async with _reachable():
             return _record(await self._stub.Forget(request))
 
-    async def erase(self, address: Address, record_ids: Sequence[str]) -> Erased:
-        request = wire.EraseRequest(address=_address(address), record_ids=record_ids)
+    async def erase(self, address: Address, record_ids: Sequence[str], stamp: Stamp) -> Erased:
+        request = wire.EraseRequest(
+            address=_address(address),
+            record_ids=record_ids,
+            written_by=_writer(stamp),
+            idempotency=_idempotency(stamp.idempotency),
+        )
         async with _reachable():
             answer = await self._stub.Erase(request, timeout=60.0)
         return Erased(tuple(answer.erased), tuple(answer.unreachable))

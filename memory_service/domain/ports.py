@@ -177,7 +177,7 @@ class Provider(Protocol):
         """Closes a record. Errors as for revise."""
         ...
 
-    async def erase(self, address: Address, record_ids: Sequence[str]) -> Erased:
+    async def erase(self, address: Address, record_ids: Sequence[str], stamp: Stamp) -> Erased:
         """Removes content for good. ``memory_record_not_found`` for any id that is not of this memory."""
         ...
 

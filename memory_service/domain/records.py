@@ -88,12 +88,12 @@ class Records:
         stamp = _stamp(idempotency)
         return await self._one(await self._provider.forget(address, record_id, expected_version, stamp))
 
-    async def erase(self, memory_id: str, record_ids: Sequence[str]) -> Erased:
+    async def erase(self, memory_id: str, record_ids: Sequence[str], idempotency: Idempotency) -> Erased:
         """Removes content for good. Needs ``delete``."""
         address, _ = await self._address(memory_id, Privilege.DELETE)
         if not (await self._capabilities(address.provider)).erase:
             raise errors.unsupported("erase")
-        return await self._provider.erase(address, record_ids)
+        return await self._provider.erase(address, record_ids, _stamp(idempotency))
 
     async def history(self, memory_id: str, record_id: str) -> tuple[Record, ...]:
         """Every version, oldest first. Needs ``read``."""

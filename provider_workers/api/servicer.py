@@ -79,7 +79,11 @@ class ProviderServicer(Base):
         return convert.record(forgotten)
 
     async def Erase(self, request: wire.EraseRequest, context: Context) -> wire.EraseResponse:
-        erased = await self._operations.erase(convert.address(request.address), request.record_ids)
+        address, stamp = (
+            convert.address(request.address),
+            convert.stamp(request.written_by, request.idempotency),
+        )
+        erased = await self._operations.erase(address, request.record_ids, stamp)
         return wire.EraseResponse(erased=erased.erased, unreachable=erased.unreachable)
 
     async def History(self, request: wire.HistoryRequest, context: Context) -> wire.HistoryResponse:

@@ -74,11 +74,11 @@ class Operations:
         adapter, memory_id = self._adapters.adapter(address[0]), _memory(address)
         return await adapter.forget(memory_id, record_id, expected_version, stamp)
 
-    async def erase(self, address: Address, record_ids: Sequence[str]) -> Erased:
+    async def erase(self, address: Address, record_ids: Sequence[str], stamp: Stamp) -> Erased:
         checks.many(record_ids, limits.MAX_ERASED, "record_ids", least=1)
         for one in record_ids:
             checks.identifier(one, "record_ids")
-        return await self._adapters.adapter(address[0]).erase(_memory(address), record_ids)
+        return await self._adapters.adapter(address[0]).erase(_memory(address), record_ids, stamp)
 
     async def history(self, address: Address, record_id: str) -> tuple[Record, ...]:
         checks.identifier(record_id, "record_id")

@@ -99,7 +99,7 @@ class ProviderAdapter(Protocol):
         """
         ...
 
-    async def erase(self, memory_id: str, record_ids: Sequence[str]) -> Erased:
+    async def erase(self, memory_id: str, record_ids: Sequence[str], stamp: Stamp) -> Erased:
         """Remove records and what was derived from them in this memory, for good (section 5.2).
 
         All or nothing: ``memory_record_not_found`` when any id is not of this memory. Every version, index

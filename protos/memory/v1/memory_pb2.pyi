@@ -697,20 +697,24 @@ class EraseRequest(_message.Message):
 
     MEMORY_ID_FIELD_NUMBER: _builtins.int
     RECORD_IDS_FIELD_NUMBER: _builtins.int
+    IDEMPOTENCY_FIELD_NUMBER: _builtins.int
     memory_id: _builtins.str
     @_builtins.property
     def record_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """1 to 1,000. Ids that are not records of this memory: memory_record_not_found, and nothing is erased."""
 
+    @_builtins.property
+    def idempotency(self) -> _common_pb2.Idempotency: ...
     def __init__(
         self,
         *,
         memory_id: _builtins.str = ...,
         record_ids: _abc.Iterable[_builtins.str] | None = ...,
+        idempotency: _common_pb2.Idempotency | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["idempotency", b"idempotency"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["memory_id", b"memory_id", "record_ids", b"record_ids"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["idempotency", b"idempotency", "memory_id", b"memory_id", "record_ids", b"record_ids"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

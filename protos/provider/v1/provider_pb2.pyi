@@ -400,19 +400,27 @@ class EraseRequest(_message.Message):
 
     ADDRESS_FIELD_NUMBER: _builtins.int
     RECORD_IDS_FIELD_NUMBER: _builtins.int
+    WRITTEN_BY_FIELD_NUMBER: _builtins.int
+    IDEMPOTENCY_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def address(self) -> Global___Address: ...
     @_builtins.property
     def record_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def written_by(self) -> _record_pb2.Writer: ...
+    @_builtins.property
+    def idempotency(self) -> _common_pb2.Idempotency: ...
     def __init__(
         self,
         *,
         address: Global___Address | None = ...,
         record_ids: _abc.Iterable[_builtins.str] | None = ...,
+        written_by: _record_pb2.Writer | None = ...,
+        idempotency: _common_pb2.Idempotency | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["address", b"address"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "idempotency", b"idempotency", "written_by", b"written_by"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "record_ids", b"record_ids"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "idempotency", b"idempotency", "record_ids", b"record_ids", "written_by", b"written_by"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -106,8 +106,8 @@ class NativeProvider:
     async def forget(self, memory_id: str, record_id: str, expected_version: int, stamp: Stamp) -> Record:
         return await self._writing.forget(memory_id, record_id, expected_version, stamp)
 
-    async def erase(self, memory_id: str, record_ids: Sequence[str]) -> Erased:
-        return await self._erasing.erase(memory_id, record_ids)
+    async def erase(self, memory_id: str, record_ids: Sequence[str], stamp: Stamp) -> Erased:
+        return await self._erasing.erase(memory_id, record_ids, stamp)
 
     async def history(self, memory_id: str, record_id: str) -> tuple[Record, ...]:
         return await self._reading.history(memory_id, record_id)

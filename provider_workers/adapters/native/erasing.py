@@ -7,8 +7,9 @@ backups age as the operator has set.
 from collections.abc import Sequence
 from typing import Final
 
+from provider_workers.adapters.native.keys import Claim, claim, settle_erase
 from provider_workers.domain import errors
-from provider_workers.domain.model import Erased, RecordAddress
+from provider_workers.domain.model import Erased, RecordAddress, Stamp
 from service_kit.db.pool import Database
 from service_kit.db.tx import Tx
 from service_kit.errors import GroveError
@@ -24,10 +25,17 @@ class Erasing:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def erase(self, memory_id: str, record_ids: Sequence[str]) -> Erased:
-        """Copies derived in another memory are ``unreachable``: this call may not touch that memory."""
+    async def erase(self, memory_id: str, record_ids: Sequence[str], stamp: Stamp) -> Erased:
+        """Copies derived in another memory are ``unreachable``: this call may not touch that memory.
+
+        A repeated key answers what the first request erased, though none of it is there any more.
+        """
         asked = list(dict.fromkeys(record_ids))
+        claimed = Claim(stamp, "erase", memory_id)
         async with self._database.begin() as tx:
+            done = await claim(tx, claimed)
+            if done is not None:
+                return Erased(tuple(done["erased"]), tuple(done["unreachable"]))
             if await _lock(tx, memory_id, asked) != set(asked):
                 raise errors.record_not_found("record_ids")
             derived, unreachable = await self._derived(tx, memory_id, asked)
@@ -37,7 +45,9 @@ class Erasing:
                 "delete from record where memory_id = %s and record_id = any(%s)", (memory_id, erased)
             )
             await _verify(tx, memory_id, erased)
-        return Erased(tuple(erased), tuple(unreachable))
+            answer = Erased(tuple(erased), tuple(unreachable))
+            await settle_erase(tx, claimed, answer)
+        return answer
 
     async def purge(self, memory_id: str) -> None:
         while True:

@@ -9,11 +9,11 @@ import hashlib
 from dataclasses import dataclass
 
 from provider_workers.domain import errors
-from provider_workers.domain.model import Stamp
+from provider_workers.domain.model import Erased, Stamp
 from service_kit.db.tx import Row, Tx
 from service_kit.errors import GroveError
 
-__all__ = ["Claim", "claim", "settle"]
+__all__ = ["Claim", "claim", "settle", "settle_erase"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ async def claim(tx: Tx, wanted: Claim) -> Row | None:
     if claimed:
         return None
     row = await tx.fetch_one(
-        "select fingerprint, record_id, version, job_id from idempotency"
+        "select fingerprint, record_id, version, job_id, erased, unreachable from idempotency"
         " where principal = %s and operation = %s and key = %s",
         (wanted.principal, wanted.operation, wanted.stamp.key),
     )
@@ -82,4 +82,21 @@ async def settle(
         "update idempotency set record_id = %s, version = %s, job_id = %s"
         " where principal = %s and operation = %s and key = %s",
         (record_id, version, job_id, claimed.principal, claimed.operation, claimed.stamp.key),
+    )
+
+
+async def settle_erase(tx: Tx, claimed: Claim, answer: Erased) -> None:
+    """Say what an erase removed: ids of what is gone, which tell nothing of what it was."""
+    if not claimed.stamp.key:
+        return
+    await tx.execute(
+        "update idempotency set erased = %s, unreachable = %s"
+        " where principal = %s and operation = %s and key = %s",
+        (
+            list(answer.erased),
+            list(answer.unreachable),
+            claimed.principal,
+            claimed.operation,
+            claimed.stamp.key,
+        ),
     )

@@ -71,7 +71,7 @@ async def test_history_forget_revise_and_erase_work_when_declared(subject: Subje
     if declared.forget != "none":
         assert (await subject.forget(one)).status == "forgotten"
     if declared.erase_unreachable:
-        assert (await subject.adapter.erase(memory, [one.id])).erased == (one.id,)
+        assert (await subject.adapter.erase(memory, [one.id], Stamp(ALICE))).erased == (one.id,)
 
 
 async def test_files_are_refused_unless_declared(subject: Subject):

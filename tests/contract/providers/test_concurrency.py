@@ -71,7 +71,7 @@ async def test_erasing_while_others_write_leaves_nothing_of_it(subject: Subject)
     one = await subject.state(memory, "Acme renews in month 0.")
     await asyncio.gather(
         *(subject.revise(one, f"Acme renews in month {n}.") for n in range(1, 5)),
-        subject.adapter.erase(memory, [one.id]),
+        subject.adapter.erase(memory, [one.id], Stamp(ALICE)),
         return_exceptions=True,
     )
     assert await subject.listed(memory, include=Include.ALL) == []
@@ -86,7 +86,7 @@ async def test_erasing_an_episode_while_facts_are_derived_leaves_none_of_them(su
         )
         assert observed.job is not None
         (kept,) = (await subject.adapter.job(memory, observed.job.id)).records
-        await asyncio.gather(subject.work(), subject.adapter.erase(memory, [kept.id]))
+        await asyncio.gather(subject.work(), subject.adapter.erase(memory, [kept.id], Stamp(ALICE)))
         assert await subject.listed(memory, include=Include.ALL) == []
         job = await subject.adapter.job(memory, observed.job.id)
         assert (job.status, job.records) == ("completed", ())

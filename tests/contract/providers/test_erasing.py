@@ -44,7 +44,7 @@ async def test_an_erased_record_is_gone_from_every_read(subject: Subject):
     one = await subject.state(memory, "Acme renews in March.")
     await subject.revise(one, "Acme renews in April.")
     other = await subject.state(memory, "The cat sleeps on the sofa.")
-    erased = await subject.adapter.erase(memory, [one.id])
+    erased = await subject.adapter.erase(memory, [one.id], Stamp(ALICE))
     assert (erased.erased, erased.unreachable) == ((one.id,), ())
     assert await subject.listed(memory, include=Include.ALL) == ["The cat sleeps on the sofa."]
     answer = await subject.ask(memory, "when does Acme renew?", text="Acme", include=Include.ALL)
@@ -57,7 +57,7 @@ async def test_an_erased_record_is_gone_from_every_read(subject: Subject):
         subject.adapter.history(memory, one.id),
         subject.revise(one, "Acme renews in May."),
         subject.forget(one),
-        subject.adapter.erase(memory, [one.id]),
+        subject.adapter.erase(memory, [one.id], Stamp(ALICE)),
     ):
         with pytest.raises(GroveError) as refused:
             await attempt
@@ -74,7 +74,7 @@ async def test_a_forgotten_and_a_superseded_record_can_be_erased(subject: Subjec
     await subject.adapter.remember(
         memory, Draft("fact", words("New value here."), supersedes=two.id), Stamp(BOB)
     )
-    erased = await subject.adapter.erase(memory, [two.id, one.id, two.id])
+    erased = await subject.adapter.erase(memory, [two.id, one.id, two.id], Stamp(ALICE))
     assert erased.erased == (two.id, one.id)
     assert await subject.listed(memory, include=Include.ALL) == ["New value here."]
 
@@ -89,7 +89,7 @@ async def test_erasing_an_episode_erases_what_was_derived_from_it(subject: Subje
     first = next(one for one in job.records if one.type == "episode")
     facts = {one.id for one in job.records if derived_from(first) == one.references}
     assert len(facts) == 2
-    erased = await subject.adapter.erase(memory, [first.id])
+    erased = await subject.adapter.erase(memory, [first.id], Stamp(ALICE))
     assert erased.erased[0] == first.id
     assert set(erased.erased[1:]) == facts
     assert erased.unreachable == ()
@@ -112,7 +112,7 @@ async def test_derived_copies_are_followed_at_any_remove_and_in_any_version(subj
     kept = await subject.adapter.remember(
         memory, Draft("note", words("Mentions it only."), references=(about,)), Stamp(BOB)
     )
-    erased = await subject.adapter.erase(memory, [one.id])
+    erased = await subject.adapter.erase(memory, [one.id], Stamp(ALICE))
     assert (erased.erased, erased.unreachable) == ((one.id, two.id, three.id), ())
     assert await subject.adapter.get(memory, kept.id, None) == kept
 
@@ -123,7 +123,7 @@ async def test_a_copy_in_another_memory_is_reported_and_not_touched(subject: Sub
     copy = await subject.adapter.remember(
         shared, Draft("fact", words("Acme renews in spring."), references=derived_from(source)), Stamp(BOB)
     )
-    erased = await subject.adapter.erase(private, [source.id])
+    erased = await subject.adapter.erase(private, [source.id], Stamp(ALICE))
     assert (erased.erased, erased.unreachable) == ((source.id,), (copy.id,))
     assert await subject.adapter.get(shared, copy.id, None) == copy
 
@@ -144,14 +144,14 @@ async def test_nothing_of_an_erased_record_is_left_in_any_table(
     records = (await subject.adapter.job(memory, begun.job.id)).records
     needles = ("pelican", "walrus", "Reykjavik", "Oslo", "Bergen", one.id, *(record.id for record in records))
     assert "version" in traces(provider_settings, *needles)
-    await subject.adapter.erase(memory, [one.id, records[0].id])
+    await subject.adapter.erase(memory, [one.id, records[0].id], Stamp(ALICE))
     assert traces(provider_settings, *needles) == []
 
 
 async def test_a_late_repeat_does_not_bring_back_what_was_erased(subject: Subject):
     memory, stamp = subject.memory(), Stamp(ALICE, subject.key(), b"hash")
     one = await subject.adapter.remember(memory, fact("Acme renews in March."), stamp)
-    await subject.adapter.erase(memory, [one.id])
+    await subject.adapter.erase(memory, [one.id], Stamp(ALICE))
     with pytest.raises(GroveError) as refused:
         await subject.adapter.remember(memory, fact("Acme renews in March."), stamp)
     assert refused.value.code == "memory_record_not_found"
@@ -163,7 +163,7 @@ async def test_a_late_repeat_of_an_observe_does_not_bring_back_erased_episodes(s
     begun = await subject.adapter.observe(memory, [episode("The hub is plugged in there.")], stamp)
     assert begun.job is not None
     (kept,) = (await subject.adapter.job(memory, begun.job.id)).records
-    await subject.adapter.erase(memory, [kept.id])
+    await subject.adapter.erase(memory, [kept.id], Stamp(ALICE))
     assert await subject.adapter.observe(memory, [episode("The hub is plugged in there.")], stamp) == begun
     await subject.work()
     assert await subject.listed(memory, include=Include.ALL) == []
@@ -183,6 +183,6 @@ async def test_unknown_ids_are_refused_whole(subject: Subject):
     memory = subject.memory()
     one = await subject.state(memory, "Acme renews in March.")
     with pytest.raises(GroveError) as refused:
-        await subject.adapter.erase(memory, [one.id, new_id("hrec")])
+        await subject.adapter.erase(memory, [one.id, new_id("hrec")], Stamp(ALICE))
     assert refused.value.code == "memory_record_not_found"
     assert await subject.adapter.get(memory, one.id, None) == one

@@ -37,6 +37,18 @@ async def test_a_repeated_forget_answers_the_closed_record(subject: Subject):
     assert await subject.adapter.forget(one.memory_id, one.id, 1, stamp) == closed
 
 
+async def test_a_repeated_erase_answers_what_the_first_one_erased(subject: Subject):
+    one, stamp = (
+        await subject.state(subject.memory(), "Acme renews in March."),
+        Stamp(ALICE, subject.key(), b"hash"),
+    )
+    first = await subject.adapter.erase(one.memory_id, [one.id], stamp)
+    assert await subject.adapter.erase(one.memory_id, [one.id], stamp) == first
+    with pytest.raises(GroveError) as refused:
+        await subject.adapter.erase(one.memory_id, [one.id], Stamp(ALICE))
+    assert refused.value.code == "memory_record_not_found"
+
+
 async def test_a_repeated_observe_answers_the_first_job_and_appends_nothing(subject: Subject):
     memory, stamp = subject.memory(), Stamp(ALICE, subject.key(), b"hash")
     first = await subject.adapter.observe(memory, [episode("The hub is plugged in there.")], stamp)

@@ -8,7 +8,7 @@ import pytest
 from provider_workers.domain.model import Changes, Include, Reference, Stamp
 from service_kit.errors import GroveError
 from service_kit.ids import new_id
-from tests.contract.providers.subject import BOB, Subject, episode, found, words
+from tests.contract.providers.subject import ALICE, BOB, Subject, episode, found, words
 
 Attempt = Callable[[Subject, str, str], Awaitable[object]]
 ATTEMPTS: dict[str, Attempt] = {
@@ -19,7 +19,7 @@ ATTEMPTS: dict[str, Attempt] = {
         memory, record, Changes(content=words("Taken over.")), 0, Stamp(BOB)
     ),
     "forget": lambda subject, memory, record: subject.adapter.forget(memory, record, 0, Stamp(BOB)),
-    "erase": lambda subject, memory, record: subject.adapter.erase(memory, [record]),
+    "erase": lambda subject, memory, record: subject.adapter.erase(memory, [record], Stamp(ALICE)),
 }
 
 
@@ -40,7 +40,7 @@ async def test_erasing_with_one_foreign_id_erases_nothing(subject: Subject):
     mine, theirs = subject.memory(), subject.memory()
     own, foreign = await subject.state(mine, "My own fact here."), await subject.state(theirs, "Their fact.")
     with pytest.raises(GroveError) as refused:
-        await subject.adapter.erase(mine, [own.id, foreign.id])
+        await subject.adapter.erase(mine, [own.id, foreign.id], Stamp(ALICE))
     assert (refused.value.code, refused.value.param) == ("memory_record_not_found", "record_ids")
     assert await subject.adapter.get(mine, own.id, None) == own
     assert await subject.adapter.get(theirs, foreign.id, None) == foreign
@@ -104,7 +104,7 @@ async def test_a_reference_into_another_memory_is_kept_and_lets_nothing_through(
     reference = Reference("derived_from", theirs, secret.id)
     await subject.adapter.revise(mine, one.id, Changes(references=(reference,)), 0, Stamp(BOB))
     assert found(await subject.ask(mine, "what opens the safe?", text="4711")) == ["See the other memory."]
-    assert (await subject.adapter.erase(mine, [one.id])).erased == (one.id,)
+    assert (await subject.adapter.erase(mine, [one.id], Stamp(ALICE))).erased == (one.id,)
     assert await subject.adapter.get(theirs, secret.id, None) == secret
 
 

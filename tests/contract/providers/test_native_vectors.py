@@ -10,11 +10,11 @@ from provider_workers.adapters.native.adapter import Options
 from provider_workers.adapters.native.embedding.encoder import Vector
 from provider_workers.adapters.native.embedding.local import LocalEmbedder
 from provider_workers.adapters.native.vectors import Sweeper, Vectors
-from provider_workers.domain.model import Include
+from provider_workers.domain.model import Include, Stamp
 from service_kit.db.pool import Database
 from service_kit.errors import GroveError
 from tests.contract.providers.conftest import Bench
-from tests.contract.providers.subject import Subject, episode, found
+from tests.contract.providers.subject import ALICE, Subject, episode, found
 
 PENDING = "query:embedding_pending"
 
@@ -164,7 +164,7 @@ async def test_a_vector_erased_while_it_was_made_is_not_written(
     real = moody.embed
 
     async def slowly(texts: Sequence[str]) -> list[Vector]:
-        await native.adapter.erase(memory, [one.id])
+        await native.adapter.erase(memory, [one.id], Stamp(ALICE))
         return await real(texts)
 
     moody.embed = slowly

@@ -216,7 +216,7 @@ class Keeper:
     async def forget(self, address: Address, record_id: str, expected_version: int, stamp: Stamp) -> Record:
         return await self.get(address, record_id, None)
 
-    async def erase(self, address: Address, record_ids: Sequence[str]) -> Erased:
+    async def erase(self, address: Address, record_ids: Sequence[str], stamp: Stamp) -> Erased:
         return Erased(tuple(record_ids), ())
 
     async def history(self, address: Address, record_id: str) -> tuple[Record, ...]:

@@ -60,7 +60,7 @@ async def test_writing_without_the_privilege_never_reaches_the_provider(
         house.records.remember("a", Stated(None), Idempotency()),
         house.records.observe("a", [Stated(None)], Idempotency()),
         house.records.forget("a", "hrec_1", 0, Idempotency()),
-        house.records.erase("a", ["hrec_1"]),
+        house.records.erase("a", ["hrec_1"], Idempotency()),
     ):
         with pytest.raises(GroveError) as refused:
             await write
@@ -79,7 +79,7 @@ async def test_erase_is_refused_where_the_provider_cannot() -> None:
     house = House("a")
     house.keeper.erases = False
     with pytest.raises(GroveError) as refused:
-        await house.records.erase("a", ["hrec_1"])
+        await house.records.erase("a", ["hrec_1"], Idempotency())
     assert refused.value.code == "memory_unsupported"
 
 
