@@ -1,4 +1,5 @@
-"""Other people's clients, unchanged: the openai SDK at our ``/v1``, and the official UHP client."""
+"""Other people's clients, unchanged, in what they do besides running a task (``test_official_clients``):
+gathering a stream, continuing in the background, cancelling, repeating a key, being refused."""
 
 from collections.abc import Generator
 from typing import Any
@@ -24,30 +25,6 @@ def client(stack: Stack) -> Any:
 
 
 # -- openai ------------------------------------------------------------------------------------------------
-
-
-def test_the_openai_sdk_runs_a_task(openai: OpenAI) -> None:
-    response = openai.responses.create(model="scripted-1", input="Reply with exactly: hello there")
-    assert response.status == "completed"
-    assert response.output_text == "hello there"
-    assert response.model == "scripted-1"
-    assert response.usage is None
-    assert openai.responses.retrieve(response.id).output_text == "hello there"
-
-
-def test_the_openai_sdk_streams_a_task(openai: OpenAI) -> None:
-    deltas, types = list[str](), list[str]()
-    with openai.responses.create(
-        model="scripted-1", input="Count slowly from 1 to 5, one number per line.", stream=True
-    ) as stream:
-        for number, event in enumerate(stream):
-            assert event.sequence_number == number
-            types.append(event.type)
-            if event.type == "response.output_text.delta":
-                deltas.append(event.delta)
-    assert types[0] == "response.created"
-    assert types[-1] == "response.completed"
-    assert "".join(deltas) == "1\n2\n3\n4\n5"
 
 
 def test_the_openai_sdk_gathers_a_stream(openai: OpenAI) -> None:
@@ -90,29 +67,10 @@ def test_the_uhp_client_finds_its_way_from_discovery(stack: Stack, client: Any) 
     assert "scripted" in client.models()["backends"]
 
 
-def test_the_uhp_client_runs_a_task(client: Any) -> None:
-    response = client.run("Reply with exactly: ok", harness_id=client.harnesses()[0]["id"])
-    assert response["status"] == uhp.TaskStatus.COMPLETED
-    assert uhp.output_text(response) == "ok"
-    assert uhp.object_type_for_id(response["id"]) == "response"
-    assert client.get_response(response["id"]) == response
-    second = client.continue_(response["id"], "Reply with exactly: two")
-    assert uhp.output_text(second) == "two"
-    assert second["metadata"]["session_id"] == response["metadata"]["session_id"]
-
-
 def test_the_uhp_client_repeats_a_key_and_gets_the_first_answer(client: Any) -> None:
     key = uhp.idempotency_key()
     first = client.run("Reply with exactly: once", key=key)
     assert client.run("Reply with exactly: once", key=key) == first
-
-
-def test_the_uhp_client_follows_a_stream(client: Any) -> None:
-    events = list(client.stream("Count slowly from 1 to 10, one number per line."))
-    assert uhp.check_sequence(events) == (True, [])
-    assert events[-1]["type"] in uhp.TERMINAL_EVENTS
-    task = client.collect("Reply with exactly: gathered from a stream")
-    assert task.text == "gathered from a stream"
 
 
 def test_the_uhp_client_cancels_and_waits(client: Any) -> None:
