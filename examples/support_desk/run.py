@@ -23,6 +23,8 @@ from people import CUSTOMERS, HANDBOOK, NEW_HOURS, PEOPLE
 ROOT = "Brinegate Instruments"
 HARNESSES = ("Desk assistant", "Lab assistant")
 NEVER_ISSUED = "hmem_" + "0" * 32
+RECORD = re.compile(r"hrec_[0-9a-f]{32}")  # new in every run
+QUOTED = 2
 WIDTH = 118
 
 
@@ -91,9 +93,9 @@ class Desk:
         derived = sum(record["type"] == "fact" for record in written)
         turns_total = sum(len(turns) for turns in talks.values())
         say(
-            f"{len(talks)} conversations, {turns_total} turns observed; {len(jobs)} jobs derived {derived} facts"
+            f"{len(talks)} conversations, {turns_total} turns observed; {len(jobs)} jobs derived {derived} facts;"
+            f" {len(HANDBOOK)} facts stated"
         )
-        say(f"{len(HANDBOOK)} facts of the handbook remembered as stated")
 
     # -- looking ---------------------------------------------------------------------------------------------
 
@@ -122,7 +124,9 @@ class Desk:
     def questions(self) -> None:
         """The same questions by different people."""
         heading("Recall: the same question by different people")
-        self._ask("Who is called first at night?", "ostrander", ("tom", "lab", "lee"))
+        self._ask(
+            "Who gets called first at night, and who after 5 minutes?", "ostrander", ("tom", "lab", "lee")
+        )
         self._ask("Which quay is the market on now?", "reyes", ("tom", "lab"))
         say(f"    lab, of an id that was never issued: {self._refusal('lab', NEVER_ISSUED)}")
         self._ask("What is proposed for Tom's pay?", "private", ("maya", "tom", "ruth"), limit=1)
@@ -145,7 +149,7 @@ class Desk:
         )
         say("The word “4417”, only what Noor Haddad said:")
         noor = {"field": "attributes.speaker", "op": "eq", "value": "Noor Haddad"}
-        words = {"text": "4417", "filters": noor, "limit": 2}
+        words = {"text": "4417", "filters": noor, "limit": 1}
         self._show(tom.post(f"/v1/memories/{self.memory['ostrander']}/recall", words))
         for question in (
             "Which football team does the chef support?",
@@ -172,7 +176,6 @@ class Desk:
             say(
                 f"    version {version['version']}  {version['status']:<10} by {author}: {version['content']}"
             )
-        say(f"tom may not read the root at all: {self._refusal('tom', root)}")
 
     # -- turns -----------------------------------------------------------------------------------------------
 
@@ -197,7 +200,8 @@ class Desk:
         say(
             f"tom attaches Maya's notes: {attempt(lambda: tom.call('PUT', f'/v1/harnesses/{desk}/memories', notes))}"
         )
-        first = self._talk("tom", desk, "recall in Ostrander Lab: Who is called first at night?")
+        asked = "recall in Ostrander Lab: Who gets called first at night, and who after 5 minutes?"
+        first = self._talk("tom", desk, asked)
         self._talk("tom", desk, "remember: Bertie at the porters' desk has the freezer room key.", first)
         found = tom.recall(
             self.memory["team"], "Who has the key to the freezer room?", types=["fact"], limit=1
@@ -261,18 +265,18 @@ class Desk:
         return attempt(lambda: self.callers[name].recall(memory, "anything"))
 
     def _show(self, answer: Json, indent: int = 4) -> None:
-        """The results of one recall, a line each, and whether the memory abstains."""
-        space = " " * indent
+        """The results of one recall, a line each. Where the memory abstains, they only came nearest."""
         for result in answer["results"]:
             record = result["record"]
             said = (record["time"]["valid_from"] or "")[:10], record["attributes"].get("speaker", "")
             source = " ".join(part for part in said if part) or f"by a {record['written_by']['kind']}"
-            line = f"{space}{result['score']:.2f} {'+'.join(result['why'])} · {record['type']}, {source}: "
-            say(line + textwrap.shorten(record["content"], WIDTH - len(line), placeholder=" …"))
-        if answer["abstain"]:
-            say(f"{space}abstains: nothing here answers that")
-        elif not answer["results"]:
-            say(f"{space}no result")
+            found = f"{result['score']:.2f} {'+'.join(result['why'])}"
+            if answer["abstain"]:
+                found = "abstains, this is no answer"
+            line = f"{' ' * indent}{found} · {record['type']}, {source}: "
+            say(line + shorten(record["content"], WIDTH - len(line)))
+        if not answer["results"]:
+            say(f"{' ' * indent}{'abstains, nothing was found' if answer['abstain'] else 'no result'}")
 
     def _talk(self, name: str, harness: str, text: str, previous: str | None = None) -> str:
         """Run one streamed turn and print it as it happened; answers the response's id."""
@@ -285,15 +289,24 @@ class Desk:
         response = last["response"]
         messages: list[Json] = [item for item in response["output"] if item["type"] == "message"]
         for message in messages:
-            for line in "".join(part["text"] for part in message["content"]).splitlines():
-                say(f"    {textwrap.shorten(line, WIDTH - 4, placeholder=' …')}")
-        say(f"    [{response['status']}]")
+            lines = "".join(part["text"] for part in message["content"]).splitlines()
+            for line in lines[: 1 + QUOTED]:
+                say(f"    {shorten(RECORD.sub('a record', line), WIDTH - 4)}")
+            if len(lines) > 1 + QUOTED:
+                say(f"    … and {len(lines) - 1 - QUOTED} more")
+        if response["status"] != "completed":
+            raise SystemExit(f"the turn ended {response['status']}: {response.get('error')}")
         return str(response["id"])
 
 
 def say(line: str) -> None:
-    """Print one line, at once; ids, which are new in every run, by their kind."""
-    print(re.sub(r"\b([a-z]+_)[0-9a-f]{32}\b", r"\1…", line.rstrip()), flush=True)
+    """Print one line, at once."""
+    print(line.rstrip(), flush=True)
+
+
+def shorten(text: str, width: int) -> str:
+    """Whole words of a text, as many as fit."""
+    return textwrap.shorten(text, width, placeholder=" …")
 
 
 def letters(memory: Json) -> str:
@@ -303,7 +316,7 @@ def letters(memory: Json) -> str:
 
 def heading(title: str) -> None:
     """Print a chapter's title."""
-    say(f"\n{title}\n{'─' * len(title)}")
+    say(f"── {title} " + "─" * (WIDTH - len(title) - 4))
 
 
 def attempt(act: Callable[[], object]) -> str:
@@ -348,8 +361,8 @@ def main() -> int:
         desk = Desk({name: Caller(url, token["token"]) for name, token in issued.items()})
         desk.clear()
         desk.plant()
+        desk.load()
         for chapter in (
-            desk.load,
             desk.trees,
             desk.questions,
             desk.searching,
@@ -357,6 +370,7 @@ def main() -> int:
             desk.turns,
             desk.revocation,
         ):
+            say("")
             chapter()
     finally:
         for token in issued.values():

@@ -14,7 +14,7 @@ SCORE = re.compile(r"^ +\d\.\d\d ", re.MULTILINE)
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(500)
 def test_the_support_desk_prints_its_output_twice_over(stack: Stack):
     for _ in range(2):  # a second run starts over
         done = subprocess.run(
