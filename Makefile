@@ -54,13 +54,13 @@ lint: $(VENV)/.dev ## formatting, lint, layers
 types: $(VENV)/.dev ## strict types
 	$(BIN)/basedpyright
 
-test: $(VENV)/.dev $(VENV)/.model ## every test; PYTEST_ARGS are handed on
+test: $(VENV)/.dev $(VENV)/.model lint types ## everything: the rules, then every test; PYTEST_ARGS are handed on
 	$(PY) -m pytest $(PYTEST_ARGS)
 
 test-unit test-contract test-api test-e2e test-migrations test-architecture test-faults: test-%: $(VENV)/.dev $(VENV)/.model
 	$(PY) -m pytest tests/$* $(PYTEST_ARGS)
 
-check: lint types test ## all that a change has to pass
+check: test ## all that a change has to pass
 
 bench: $(VENV)/.run $(VENV)/.model ## measure, beside the floor of each figure; writes build/bench.json
 	$(PY) -m tests.bench --out build/bench.json
