@@ -83,18 +83,18 @@ class Accept:
         """The session a task continues (None: a new one) and its harness."""
         if not asked.previous_response_id:
             if asked.harness_id:
-                return None, await self.harnesses.get(asked.harness_id)
+                return None, await self.harnesses.get(asked.harness_id, "metadata.harness_id")
             return None, await self.harnesses.default()
         previous = await self.store.response(owner, asked.previous_response_id)
         if previous is None:
             raise errors.response_not_found("previous_response_id")
         if asked.harness_id and asked.harness_id != previous.harness_id:
-            await self.harnesses.get(asked.harness_id)
+            await self.harnesses.get(asked.harness_id, "metadata.harness_id")
             raise errors.harness_mismatch()
         session = await self.store.session(owner, previous.session_id)
         if session is None:
             raise errors.response_not_found("previous_response_id")
-        harness = await self.harnesses.get(previous.harness_id)
+        harness = await self.harnesses.get(previous.harness_id, "previous_response_id")
         if await self.store.running(session.id) is not None:
             raise errors.session_busy()
         return session, harness

@@ -15,6 +15,7 @@ __all__ = [
     "invalid",
     "memories_not_attached",
     "memory_invalid",
+    "memory_not_found",
     "model_unavailable",
     "response_not_found",
     "session_busy",
@@ -43,9 +44,9 @@ def invalid(message: str, param: str | None = None) -> GroveError:
     return GroveError("invalid_input", message, param=param)
 
 
-def harness_not_found() -> GroveError:
+def harness_not_found(param: str | None = None) -> GroveError:
     """No such harness, or somebody else's."""
-    return GroveError("harness_not_found", "There is no such harness.", param="metadata.harness_id")
+    return GroveError("harness_not_found", "There is no such harness.", param=param)
 
 
 def response_not_found(param: str | None = None) -> GroveError:
@@ -94,6 +95,11 @@ def unsupported_base(base: str, supported: Sequence[str]) -> GroveError:
         param="base",
         detail={"supported": list(supported)},
     )
+
+
+def memory_not_found(param: str) -> GroveError:
+    """No such memory, or one the harness holds nothing on (Memories §9)."""
+    return GroveError("memory_not_found", "There is no such memory.", param=param)
 
 
 def memories_not_attached() -> GroveError:

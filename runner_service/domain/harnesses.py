@@ -50,11 +50,11 @@ class Harnesses:
         )
         return await self._store.add_harness(harness, idempotency)
 
-    async def get(self, harness_id: str) -> Harness:
-        """One harness. ``harness_not_found``, also for somebody else's."""
+    async def get(self, harness_id: str, param: str | None = None) -> Harness:
+        """One harness. ``harness_not_found``, also for somebody else's; ``param`` is the field that named it."""
         harness = await self._store.harness(current_passport().principal, harness_id)
         if harness is None:
-            raise errors.harness_not_found()
+            raise errors.harness_not_found(param)
         return harness
 
     async def list(self) -> tuple[Harness, ...]:

@@ -4,9 +4,11 @@ what an agent is told of them, and what may be done there.
 
 from collections.abc import Sequence
 
+from runner_service.domain import errors
 from runner_service.domain.errors import GroveError
 from runner_service.domain.model import Attachment, Priming, Reach, Session
 from runner_service.domain.ports import Access, Memory
+from service_kit.ids import is_id
 
 __all__ = ["Seam", "narrowing", "reach"]
 
@@ -46,9 +48,17 @@ class Seam:
 
     async def check_named(self, session: Session, attachments: Sequence[Attachment]) -> None:
         """``memory_not_found`` unless the harness holds something on the memory this session's task names (§9)."""
+        if not is_id("hmem", session.memory_id):
+            # Nothing has such an id, and no passport is narrowed to it.
+            raise errors.memory_not_found("metadata.memory")
         caps = narrowing(session, attachments)
         async with self._access.as_harness(session.harness_id, session.id, caps):
-            await self._access.privileges(session.memory_id)
+            try:
+                await self._access.privileges(session.memory_id)
+            except GroveError as error:
+                if error.code != "memory_not_found":
+                    raise
+                raise errors.memory_not_found("metadata.memory") from None
 
     async def reach(self, session: Session, attachments: Sequence[Attachment]) -> Reach:
         """What this turn starts from, as the grants stand now."""

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import msgspec
 
 from runner_service.domain.model import Item, Outcome, Priming, Response, Status
+from service_kit.errors import rule
 
 __all__ = ["compose", "encode"]
 
@@ -31,7 +32,6 @@ def compose(
         "background": response.asked.background,
         "error": _error(outcome),
         "incomplete_details": {"reason": outcome.reason} if outcome.status is Status.INCOMPLETE else None,
-        "instructions": response.asked.instructions or None,
         "previous_response_id": response.asked.previous_response_id or None,
         "model": response.model,
         "output": list(output),
@@ -39,15 +39,25 @@ def compose(
         "usage": _usage(outcome),
         "metadata": _metadata(response, priming, problems),
     }
+    if response.asked.instructions:
+        composed["instructions"] = response.asked.instructions
     if response.finished_at is not None:
         composed["completed_at"] = int(response.finished_at.timestamp())
     return composed
 
 
 def _error(outcome: Outcome) -> Item | None:
+    """The envelope's five fields, as for a request that fails (Errors)."""
     if outcome.failure is None:
         return None
-    return {"code": outcome.failure.code, "message": outcome.failure.message}
+    code = outcome.failure.code
+    return {
+        "type": rule(code).type,
+        "code": code,
+        "message": outcome.failure.message,
+        "param": None,
+        "detail": None,
+    }
 
 
 def _usage(outcome: Outcome) -> Item | None:

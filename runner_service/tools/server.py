@@ -88,13 +88,17 @@ class ToolServer:
             timeout_graceful_shutdown=2,
         )
         server = _Uvicorn(config)
-        async with manager.run():
-            task = asyncio.create_task(server.serve([listener]), name="mcp http")
-            try:
-                yield self._url
-            finally:
-                server.should_exit = True
-                await task
+
+        async def serve() -> None:
+            async with manager.run():
+                await server.serve([listener])
+
+        task = asyncio.create_task(serve(), name="mcp http")
+        try:
+            yield self._url
+        finally:
+            server.should_exit = True
+            await task
 
     @asynccontextmanager
     async def open(

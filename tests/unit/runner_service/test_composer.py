@@ -187,7 +187,13 @@ def test_a_call_in_flight_at_the_end_has_an_unknown_outcome() -> None:
     failure = Failure("server_error", "The runner stopped.")
     stream = told(CallStarted("c", "memory_remember"), outcome=Outcome(Status.FAILED, failure))
     check_rules(stream)
-    assert stream[-1]["response"]["error"] == {"code": "server_error", "message": "The runner stopped."}
+    assert stream[-1]["response"]["error"] == {
+        "type": "server_error",
+        "code": "server_error",
+        "message": "The runner stopped.",
+        "param": None,
+        "detail": None,
+    }
     assert stream[-1]["response"]["output"][1]["output"] == UNKNOWN_OUTCOME
 
 

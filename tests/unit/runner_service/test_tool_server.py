@@ -1,0 +1,162 @@
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import pytest
+
+from runner_service.domain.errors import GroveError
+from runner_service.domain.fence import unfenced
+from runner_service.domain.model import Attachment, Item, Reach, Session
+from runner_service.domain.tool_calls import Remember, ToolCall
+from runner_service.tools.server import ToolServer
+from service_kit.clock import SystemClock
+
+WRITING = Reach((Attachment("hmem_1", "write", is_default=True),), "hmem_1")
+READING = Reach((Attachment("hmem_2", "read"),), "")
+
+
+class Desk:
+    """Access and memory in one: keeps who acted, under which caps, and what was called."""
+
+    def __init__(self) -> None:
+        self.acting: list[tuple[str, str, tuple[Attachment, ...]]] = []
+        self.calls: list[tuple[ToolCall, str]] = []
+        self.answer: Item | Exception = {"ok": True}
+
+    @asynccontextmanager
+    async def as_harness(
+        self, harness_id: str, session_id: str, narrowing: Sequence[Attachment] = ()
+    ) -> AsyncGenerator[None]:
+        self.acting.append((harness_id, session_id, tuple(narrowing)))
+        yield
+
+    async def privileges(self, memory_id: str) -> frozenset[str]:
+        raise NotImplementedError(memory_id)
+
+    async def attach(self, harness_id: str, attachments: Sequence[Attachment]) -> None:
+        raise NotImplementedError(harness_id, attachments)
+
+    async def memories(self, memory_ids: tuple[str, ...]) -> Item:
+        return {"memories": list(memory_ids)}
+
+    async def call(self, call: ToolCall, key: str) -> Item:
+        self.calls.append((call, key))
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+
+@pytest.fixture
+def desk() -> Desk:
+    return Desk()
+
+
+@pytest.fixture
+async def server(desk: Desk) -> AsyncGenerator[ToolServer]:
+    made = ToolServer(desk, desk, "1")
+    async with made.serving("127.0.0.1:0"):
+        yield made
+
+
+def session() -> Session:
+    return Session("hsess_1", "person:alice", "chrn_1", "", SystemClock().now())
+
+
+async def post(url: str, token: str | None, method: str, params: str = "{}") -> httpx.Response:
+    """One request of the protocol, its params as they are given."""
+    version = "2026-07-28"
+    meta = (
+        f'"_meta":{{"io.modelcontextprotocol/protocolVersion":"{version}",'
+        '"io.modelcontextprotocol/clientInfo":{"name":"test","version":"1"},'
+        '"io.modelcontextprotocol/clientCapabilities":{}}'
+    )
+    rest = params.strip()[1:-1]
+    body = f'{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{{{meta}{"," if rest else ""}{rest}}}}}'
+    headers = {
+        "Content-Type": "application/json",
+        "Accept": "application/json, text/event-stream",
+        "MCP-Protocol-Version": version,
+        "MCP-Method": method,
+        "MCP-Name": "memory_remember",
+    }
+    if token is not None:
+        headers["Authorization"] = f"Bearer {token}"
+    async with httpx.AsyncClient() as client:
+        return await client.post(url, content=body.encode(), headers=headers)
+
+
+def result(answer: httpx.Response) -> dict[str, Any]:
+    assert answer.status_code == 200, answer.text
+    return answer.json()["result"]
+
+
+async def test_nobody_without_the_token_of_a_running_turn_gets_in(server: ToolServer) -> None:
+    async with server.open(session(), WRITING.attachments, WRITING, frozenset()) as access:
+        assert (await post(access.url, None, "tools/list")).status_code == 401
+        assert (await post(access.url, "gt_guess", "tools/list")).status_code == 401
+        assert (await post(access.url, access.token, "tools/list")).status_code == 200
+        other = access.url.replace("/mcp", "/else")
+        assert (await post(other, access.token, "tools/list")).status_code == 404
+    assert (await post(access.url, access.token, "tools/list")).status_code == 401
+
+
+async def test_a_body_beyond_reason_is_not_read(server: ToolServer) -> None:
+    async with server.open(session(), WRITING.attachments, WRITING, frozenset()) as access:
+        large = '{"name":"memory_remember","arguments":{"content":"' + "a" * 3_000_000 + '"}}'
+        assert (await post(access.url, access.token, "tools/call", large)).status_code == 413
+
+
+@pytest.mark.parametrize(
+    ("where", "disabled", "names"),
+    [
+        (READING, frozenset[str](), {"memory_list", "memory_recall", "memory_get"}),
+        (
+            WRITING,
+            frozenset({"memory_forget", "memory_get"}),
+            {"memory_list", "memory_recall", "memory_remember", "memory_revise"},
+        ),
+        (Reach((), ""), frozenset[str](), set[str]()),
+    ],
+)
+async def test_tools_are_offered_by_what_is_attached(
+    server: ToolServer, where: Reach, disabled: frozenset[str], names: set[str]
+) -> None:
+    async with server.open(session(), where.attachments, where, disabled) as access:
+        listed = result(await post(access.url, access.token, "tools/list"))
+    assert {tool["name"] for tool in listed["tools"]} == names == set(access.names)
+
+
+async def test_a_call_acts_as_the_harness_and_keeps_its_json_as_it_was_sent(
+    server: ToolServer, desk: Desk
+) -> None:
+    attributes = '{"n":1.10, "big":123456789012345678901234567890,"é":"\\u00e9"}'
+    call = f'{{"name":"memory_remember","arguments":{{"content":"x","attributes":{attributes}}}}}'
+    async with server.open(session(), WRITING.attachments, WRITING, frozenset()) as access:
+        answer = result(await post(access.url, access.token, "tools/call", call))
+    assert desk.acting == [("chrn_1", "hsess_1", WRITING.attachments)]
+    ((made, key),) = desk.calls
+    assert isinstance(made, Remember)
+    assert (made.memory, made.content, key[:5]) == ("hmem_1", "x", "call_")
+    assert bytes(made.attributes) == attributes.encode()
+    assert unfenced(answer["content"][0]["text"]) == {"ok": True}
+
+
+async def test_a_refusal_is_a_tool_error_with_code_and_sentence(server: ToolServer, desk: Desk) -> None:
+    desk.answer = GroveError("memory_forbidden", "You may not write here.")
+    call = '{"name":"memory_remember","arguments":{"content":"x"}}'
+    async with server.open(session(), WRITING.attachments, WRITING, frozenset()) as access:
+        answer = result(await post(access.url, access.token, "tools/call", call))
+        assert answer["isError"] is True
+        assert answer["content"][0]["text"] == "memory_forbidden: You may not write here."
+        desk.answer = RuntimeError("the host db-7 said no")
+        answer = result(await post(access.url, access.token, "tools/call", call))
+        assert answer["content"][0]["text"] == "server_error: The tool failed."
+
+
+async def test_a_tool_that_is_not_offered_cannot_be_called(server: ToolServer, desk: Desk) -> None:
+    call = '{"name":"memory_remember","arguments":{"content":"x"}}'
+    async with server.open(session(), READING.attachments, READING, frozenset()) as access:
+        answer = result(await post(access.url, access.token, "tools/call", call))
+    assert answer["isError"] is True
+    assert desk.calls == []
