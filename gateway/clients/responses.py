@@ -113,7 +113,13 @@ class ResponsesClient:
     async def _is_all_seen(self, response_id: str, nothing_came: bool, renew: Renew) -> bool:
         """Whether a follow that ended without the terminal event began after it; else the runner drains."""
         await renew()
-        return nothing_came and (await self.get(response_id)).terminal
+        try:
+            return nothing_came and (await self.get(response_id)).terminal
+        except GroveError as error:
+            if error.code != "response_not_found":
+                raise
+            # It is not stored, and can be followed but no longer read: it has ended.
+            return True
 
     async def _once(self, response_id: str, after: int) -> AsyncGenerator[list[schema.Event]]:
         request = runner_pb2.FollowResponseRequest(id=response_id, after=after)

@@ -17,6 +17,7 @@ from gateway.http import answer, body, idempotency, query, raw_answer, renewal
 from gateway.openapi import describe
 from gateway.schemas import responses as schema
 from gateway.sse import stream
+from service_kit.errors import GroveError
 
 __all__ = ["routes"]
 
@@ -41,9 +42,10 @@ def routes(on: FastAPI, responses: ResponsesClient, keepalive_s: float) -> None:
             after = _last_event(request) if key.key else _START
             return stream(responses.follow(made.id, after, renew), keepalive_s)
         if not (asked.background or made.terminal):
-            await _end_of(request, responses.follow(made.id, _START, renew))
+            ended = await _end_of(request, responses.follow(made.id, _START, renew))
             await renew()
-            made = await responses.get(made.id)
+            # Not read again: a response that is not to be stored is gone once it has ended.
+            return raw_answer(ended.response)
         return raw_answer(made.json)
 
     @on.get(_RESPONSE, openapi_extra=describe(None, query=schema.ReadResponse, also=_EVENTS))
@@ -82,15 +84,15 @@ def _last_event(request: Request) -> int:
     return int(header)
 
 
-async def _end_of(request: Request, events: AsyncGenerator[list[schema.Event]]) -> None:
-    """Wait for the terminal event. A client that leaves ends the waiting, never the work."""
-    waiting = asyncio.create_task(_drained(events))
+async def _end_of(request: Request, events: AsyncGenerator[list[schema.Event]]) -> schema.Event:
+    """The terminal event, waited for. A client that leaves ends the waiting, never the work."""
+    waiting = asyncio.create_task(_last(events))
     leaving = asyncio.create_task(_left(request))
     try:
         await asyncio.wait({waiting, leaving}, return_when=asyncio.FIRST_COMPLETED)
         if not waiting.done():
             raise ClientDisconnect
-        await waiting
+        return await waiting
     finally:
         for task in (waiting, leaving):
             task.cancel()
@@ -98,10 +100,14 @@ async def _end_of(request: Request, events: AsyncGenerator[list[schema.Event]]) 
             await asyncio.gather(waiting, leaving, return_exceptions=True)
 
 
-async def _drained(events: AsyncGenerator[list[schema.Event]]) -> None:
+async def _last(events: AsyncGenerator[list[schema.Event]]) -> schema.Event:
+    last: schema.Event | None = None
     async with aclosing(events):
-        async for _ in events:
-            pass
+        async for batch in events:
+            last = batch[-1]
+    if last is None or not last.terminal:
+        raise GroveError("grovekeeper_unavailable", "The events of this response broke off.")
+    return last
 
 
 async def _left(request: Request) -> None:

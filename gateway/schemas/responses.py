@@ -75,6 +75,18 @@ class Event(Answer, kw_only=True, frozen=True):
     json: bytes
     terminal: bool
 
+    @property
+    def response(self) -> bytes:
+        """The response a terminal event carries, byte for byte."""
+        return bytes(_TERMINAL.decode(self.json).response)
+
+
+class _Terminal(msgspec.Struct):
+    response: Raw
+
+
+_TERMINAL: Final = msgspec.json.Decoder(_Terminal)
+
 
 class CancelledSession(Answer, kw_only=True, frozen=True):
     """A session after what ran in it was cancelled."""

@@ -15,6 +15,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 RESPONSE = "resp_1"
 DONE = b'{"id":"resp_1","object":"response","status":"completed","usage":null,"price":1.10}'
+ENDED = b'{"type":"response.completed","sequence_number":1,"response":%b}' % DONE
 
 
 def stands(status: str, json: bytes = b'{"id":"resp_1","status":"in_progress"}') -> runner_pb2.Response:
@@ -134,19 +135,25 @@ async def test_a_response_is_streamed_again_from_any_number(alice: httpx.AsyncCl
     assert await numbers("stream=true&starting_after=0", **{"Last-Event-ID": "1"}) == ["1", "2"]
 
 
+@pytest.mark.parametrize(
+    "stored", [stands("completed", DONE), GroveError("response_not_found", "It was not stored.")]
+)
 async def test_a_stream_after_the_terminal_event_ends_at_once(
-    alice: httpx.AsyncClient, events: Events, script: Script
+    alice: httpx.AsyncClient, events: Events, script: Script, stored: runner_pb2.Response | GroveError
 ):
     await events.add("response.completed", terminal=True)
-    script.answers["GetResponse"] = stands("completed", DONE)
+    script.answers["CreateResponse"] = stands("completed", DONE)
+    script.answers["GetResponse"] = stored
 
     async def nothing_more(after: int) -> AsyncIterator[runner_pb2.EventBatch]:
         for batch in ():
             yield batch
 
     events.follow = nothing_more  # pyright: ignore[reportAttributeAccessIssue]
-    answer = await alice.get("/v1/responses/resp_1?stream=true", headers={"Last-Event-ID": "0"})
-    assert answer.content == b""
+    headers = {"Idempotency-Key": "k", "Last-Event-ID": "0"}
+    answer = await alice.post("/v1/responses", json={"input": "hi", "stream": True}, headers=headers)
+    assert answer.status_code == 200
+    assert "data:" not in answer.text
 
 
 async def test_only_a_repeated_request_is_taken_up_in_the_middle(alice: httpx.AsyncClient, events: Events):
@@ -181,11 +188,12 @@ async def test_without_a_stream_the_answer_waits_for_the_end(
     await events.until(followers=1)
     await events.add("response.created")
     assert not asked.done()
-    script.answers["GetResponse"] = stands("completed", DONE)
-    await events.add("response.completed", terminal=True)
+    await events.add("response.completed", terminal=True, json=ENDED)
     answer = await asked
     assert answer.status_code == 200
+    # Exactly what a stream ends with, and not read again: what is not to be stored is gone by then.
     assert answer.content == DONE
+    assert "GetResponse" not in {call.method for call in script.calls}
 
 
 async def test_a_client_that_does_not_wait_for_the_end_ends_the_waiting_only(
@@ -205,11 +213,20 @@ async def test_a_task_that_outlives_its_passport_is_answered_all_the_same(
 ):
     asked = asyncio.create_task(alice.post("/v1/responses", json={"input": "hi"}))
     await events.until(followers=1)
-    script.answers["GetResponse"] = stands("completed", DONE)
-    await events.add("response.completed", terminal=True)
+    await events.add("response.completed", terminal=True, json=ENDED)
     assert (await asked).content == DONE
-    # A passport lives a minute and the task may have taken an hour: reading its end takes a new one.
+    # A passport lives a minute and the task may have taken an hour: its end is told to a new one.
     assert script.authentications == 2
+
+
+async def test_the_end_of_a_task_is_not_told_to_a_credential_that_was_revoked(
+    alice: httpx.AsyncClient, events: Events, script: Script
+):
+    asked = asyncio.create_task(alice.post("/v1/responses", json={"input": "hi"}))
+    await events.until(followers=1)
+    del script.tokens[ALICE]
+    await events.add("response.completed", terminal=True, json=ENDED)
+    assert fault(await asked)["code"] == "invalid_credential"
 
 
 async def test_a_stream_that_outlives_its_passport_is_taken_up_under_a_new_one(
