@@ -46,10 +46,13 @@ async def test_a_deleted_harness_is_gone_and_its_responses_stay(alone: Runner) -
         alone.harnesses.DeleteHarness(wire.DeleteHarnessRequest(id=made.id)),
         alone.harnesses.GetMemories(wire.GetMemoriesRequest(harness_id=made.id)),
         alone.harnesses.ListModels(wire.ListModelsRequest(harness_id=made.id)),
-        alone.create("Reply with exactly: x", harness_id=made.id),
-        alone.create("Reply with exactly: x", previous_response_id=final["id"]),
     ):
-        assert (await refused(call)).code == "harness_not_found"
+        error = await refused(call)
+        assert (error.code, error.param) == ("harness_not_found", None)
+    for field, value in (("harness_id", made.id), ("previous_response_id", final["id"])):
+        error = await refused(alone.create("Reply with exactly: x", **{field: value}))
+        assert error.code == "harness_not_found"
+        assert error.param in (field, f"metadata.{field}")
     assert await alone.get(final["id"]) == final
 
 

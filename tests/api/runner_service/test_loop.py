@@ -147,6 +147,7 @@ async def test_a_failing_endpoint_fails_the_turn_with_a_true_reason(
     check_rules(events)
     final = events[-1]["response"]
     assert (final["status"], final["error"]["code"]) == ("failed", "provider_error")
+    assert (final["error"]["type"], final["error"]["param"]) == ("harness_error", None)
     assert sentence in final["error"]["message"]
     assert "sk-secret" not in json.dumps(events)
     assert "http" not in final["error"]["message"]

@@ -5,6 +5,7 @@ from typing import Any
 from protos.authz.v1 import authz_pb2
 from protos.runner.v1 import runner_pb2 as wire
 from runner_service.domain.fence import unfenced
+from service_kit.ids import new_id
 from tests.api.runner_service.cluster import Memories, Runner
 from tests.api.runner_service.test_tasks import refused
 from tests.fixtures.model_stub import Answer, ModelStub
@@ -284,9 +285,9 @@ async def test_a_memory_the_harness_holds_nothing_on_is_refused_before_the_start
     runner, memories = product
     ann = await memories.create("Ann")
     harness = await runner.harness()
-    for memory_id in (ann, "hmem_none"):
+    for memory_id in (ann, new_id("hmem"), "hmem_none"):
         error = await refused(runner.create("hi", harness_id=harness.id, memory_id=memory_id))
-        assert error.code == "memory_not_found"
+        assert (error.code, error.param) == ("memory_not_found", "metadata.memory")
 
 
 async def test_a_memory_it_may_only_read_is_read_and_not_written(product: tuple[Runner, Memories]) -> None:

@@ -51,6 +51,7 @@ async def test_the_first_event_carries_the_response_as_it_was_accepted(alone: Ru
     assert first["response"]["status"] == "in_progress"
     assert first["response"]["model"] == "scripted-1"
     assert first["response"]["metadata"]["ignored_fields"] == ["tools", "include"]
+    assert first["response"]["instructions"] == "x"
 
 
 async def test_an_answer_comes_in_pieces_over_time(
