@@ -69,21 +69,6 @@ class Composer:
         open_ones = {id(one.item) for one in self._open.values()}
         return [item for item in self._items if id(item) not in open_ones]
 
-    @property
-    def calls(self) -> tuple[str, ...]:
-        """Names of the tools that were called, in order, without repeats."""
-        found = (str(item["name"]) for item in self._items if item["type"] == "function_call")
-        return tuple(dict.fromkeys(found))
-
-    @property
-    def text(self) -> str:
-        """What was answered: the messages' words."""
-        return "\n\n".join(
-            message
-            for item in self._items
-            if item["type"] == "message" and (message := _words(item["content"]))
-        )
-
     def lifecycle(self, event_type: str, response: Item) -> Event:
         """``response.created`` or ``response.in_progress``."""
         return self._event(event_type, {"response": response})
@@ -298,7 +283,3 @@ def _text_part(text: str) -> Item:
 
 def _summary_part(text: str) -> Item:
     return {"type": "summary_text", "text": text}
-
-
-def _words(content: object) -> str:
-    return "".join(str(part["text"]) for part in cast("list[Item]", content))

@@ -1,6 +1,6 @@
 """What runner_service speaks of: harnesses, sessions, responses, turns. Immutable values, no wire, no database."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -163,8 +163,6 @@ class Primed:
     memory_id: str
     name: str
     estimated_tokens: int
-    writable: bool = False
-    is_default: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,7 +304,6 @@ class TurnRequest:
     budgets: Budgets
     tools: ToolAccess | None = None
     memories: tuple[Known, ...] = ()
-    disabled_tools: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,8 +312,3 @@ class Episode:
 
     role: str
     text: str
-
-
-def names(attachments: Sequence[Attachment]) -> tuple[str, ...]:
-    """The ids of attached memories, in order."""
-    return tuple(one.memory_id for one in attachments)

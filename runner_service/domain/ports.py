@@ -30,12 +30,6 @@ from runner_service.domain.turn_events import TurnEvent
 class HarnessStore(Protocol):
     """Harnesses and what they are attached to. An owner only ever meets its own."""
 
-    async def repeated_harness(self, owner: str, idempotency: Idempotency) -> Harness | None:
-        """The harness an earlier create under this key made. ``grovekeeper_idempotency_mismatch`` when
-        the key was used for another request.
-        """
-        ...
-
     async def add_harness(self, harness: Harness, idempotency: Idempotency) -> Harness:
         """Stores a harness; with a key, the first one stored under it is answered, whoever wins a race.
         ``grovekeeper_idempotency_mismatch`` as above. A default harness that is there already is answered.

@@ -184,7 +184,6 @@ class Turns:
                 budgets=budgets,
                 tools=access if access.names else None,
                 memories=run.priming.known if run.priming else (),
-                disabled_tools=disabled,
             )
             async with aclosing(base.run(request)) as said:
                 async for event in said:

@@ -7,7 +7,7 @@ from typing import Final
 from runner_service.domain import errors
 from runner_service.domain.model import Attachment, Configuration, Harness, Idempotency
 from runner_service.store import rows
-from runner_service.store.keys import remember, remembered
+from runner_service.store.keys import remember
 from service_kit.db.pool import Database
 from service_kit.db.tx import Tx
 
@@ -19,13 +19,6 @@ class PostgresHarnesses:
 
     def __init__(self, database: Database) -> None:
         self._database: Database = database
-
-    async def repeated_harness(self, owner: str, idempotency: Idempotency) -> Harness | None:
-        if not idempotency.key:
-            return None
-        async with self._database.read() as tx:
-            known = await remembered(tx, owner, _CREATE, idempotency)
-            return None if known is None else await _made(tx, known)
 
     async def add_harness(self, harness: Harness, idempotency: Idempotency) -> Harness:
         async with self._database.begin() as tx:

@@ -209,7 +209,7 @@ async def test_an_agent_walks_as_far_as_its_harness_reaches(
     )
     harness = await runner.harness(base="loop")
     await attach(runner, harness.id, entry(root, "read"))
-    calls = [
+    calls: list[tuple[str, Json]] = [
         ("memory_list", "{}"),
         ("memory_list", json.dumps({"memory": open_child})),
         ("memory_list", json.dumps({"memory": closed})),
@@ -229,6 +229,73 @@ async def test_an_agent_walks_as_far_as_its_harness_reaches(
     assert outputs[4].startswith("invalid_input: ")
     assert "memory_erase" in outputs[5]
     assert final["status"] == "completed"
+
+
+async def test_the_tools_do_what_their_schemas_offer(
+    product: tuple[Runner, Memories], stub: ModelStub
+) -> None:
+    runner, memories = product
+    team = await memories.create("Team")
+    lab = await memories.create("Lab", team)
+    old = await memories.remember(team, "Lee has the key.")
+    harness = await runner.harness(base="loop")
+    await attach(runner, harness.id, entry(team, "write", default=True))
+    remember = {
+        "content": "Acme renews in March.",
+        "type": "note",
+        "memory": lab,
+        "attributes": {"account": "acme", "seats": 12},
+        "valid_from": "2026-09-30T00:00:00Z",
+        "valid_to": "2027-03-31T00:00:00+02:00",
+        "references": [{"rel": "derived_from", "memory": team, "record": old.id}],
+    }
+    account = {"field": "attributes.account", "op": "eq", "value": "acme"}
+    seats = {"field": "attributes.seats", "op": "gte", "value": 10}
+    recall = {
+        "query": "When does Acme renew?",
+        "filters": {
+            "and": [account, {"not": {"or": [{"field": "type", "op": "eq", "value": "fact"}]}}, seats]
+        },
+        "types": ["note"],
+        "depth": -1,
+        "limit": 1,
+    }
+    wrong = {"filters": {"field": "type", "op": "like", "value": "x"}}
+    both: Json = {"filters": {"field": "type", "and": []}}
+    revise: Json = {
+        "record": old.id,
+        "content": "Bertie has the key.",
+        "attributes": {"since": "monday"},
+        "valid_from": "2026-10-01T00:00:00Z",
+        "references": [],
+        "expected_version": 1,
+    }
+    calls: list[tuple[str, Json]] = [
+        ("memory_remember", remember),
+        ("memory_recall", recall),
+        ("memory_revise", revise),
+        ("memory_revise", revise),
+        ("memory_get", {"record": old.id, "history": True}),
+        ("memory_get", {"record": old.id, "as_of": "2026-01-01T00:00:00Z"}),
+        ("memory_recall", wrong),
+        ("memory_recall", both),
+        ("memory_remember", {"content": "x", "valid_from": "yesterday"}),
+    ]
+    stub.say(*(Answer(calls=[(name, json.dumps(call))]) for name, call in calls), Answer("done"))
+    final = await runner.run("go", harness_id=harness.id)
+    outputs = items(final, "function_call_output")
+    kept = data(outputs[0])
+    assert kept["attributes"] == {"account": "acme", "seats": 12}
+    assert (kept["valid_from"], kept["valid_to"]) == ("2026-09-30T00:00:00Z", "2027-03-30T22:00:00Z")
+    assert kept["references"] == [{"rel": "derived_from", "memory": team, "record": old.id}]
+    (hit,) = data(outputs[1])["results"]
+    assert (hit["record"], hit["memory"], hit["memory_name"]) == (kept["record"], lab, "Lab")
+    assert data(outputs[2])["version"] == 2
+    assert outputs[3]["output"].startswith("grovekeeper_conflict: ")
+    versions = data(outputs[4])["versions"]
+    assert [(one["version"], one["status"]) for one in versions] == [(1, "superseded"), (2, "active")]
+    assert outputs[5]["output"].startswith("memory_record_not_found: ")
+    assert all(one["output"].startswith("invalid_input: ") for one in outputs[6:])
 
 
 async def test_instructions_are_primed_once_and_fenced(
