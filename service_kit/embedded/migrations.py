@@ -17,7 +17,7 @@ import psycopg
 from service_kit.embedded.home import product_version, write_private
 from service_kit.embedded.services import Deployment, Service
 
-__all__ = ["pending", "remember"]
+__all__ = ["files", "pending", "remember"]
 
 _CONNECT_S: Final = 10
 
@@ -49,13 +49,13 @@ def _fingerprint(service: Service) -> str:
     for part in (product_version(), metadata.version("procrastinate")):
         digest.update(part.encode())
     package = _directory(service)
-    for file in (package / "main.py", *sorted(_migrations(package))):
+    for file in (package / "main.py", *files(package)):
         digest.update(file.name.encode() + b"\0" + file.read_bytes())
     return digest.hexdigest()
 
 
 def _names(service: Service) -> set[str]:
-    return {file.name for file in _migrations(_directory(service))}
+    return {file.name for file in files(_directory(service))}
 
 
 def _applied(deployment: Deployment, service: Service) -> set[str]:
@@ -70,8 +70,9 @@ def _applied(deployment: Deployment, service: Service) -> set[str]:
     return {str(row[0]) for row in rows}
 
 
-def _migrations(package: Path) -> list[Path]:
-    return list((package / "store" / "migrations").glob("*.sql"))
+def files(package: Path) -> list[Path]:
+    """Every migration of the service in ``package``: of its store, or of the adapter that keeps its records."""
+    return sorted(package.rglob("migrations/*.sql"))
 
 
 def _directory(service: Service) -> Path:
