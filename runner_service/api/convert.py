@@ -1,6 +1,7 @@
 """Between the wire's messages and the domain's models."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
@@ -24,13 +25,15 @@ __all__ = [
     "asked",
     "attachments",
     "backend",
-    "batch",
+    "batches",
     "configuration",
     "harness",
     "idempotency",
     "memories",
     "response",
 ]
+
+_BATCH_BYTES: Final = 1024 * 1024
 
 
 def idempotency(message: common_pb2.Idempotency) -> Idempotency:
@@ -132,13 +135,16 @@ def response(reading: Reading) -> wire.Response:
     )
 
 
-def batch(events: Sequence[Event]) -> wire.EventBatch:
-    """Events that are ready."""
-    return wire.EventBatch(
-        events=[
-            wire.Event(
-                sequence_number=one.sequence_number, type=one.type, json=one.json, terminal=one.terminal
-            )
-            for one in events
-        ]
-    )
+def batches(events: Sequence[Event]) -> Iterator[wire.EventBatch]:
+    """Events that are ready, in messages that stay well below what a channel carries."""
+    size, batch = 0, wire.EventBatch()
+    for one in events:
+        if batch.events and size + len(one.json) > _BATCH_BYTES:
+            yield batch
+            size, batch = 0, wire.EventBatch()
+        size += len(one.json)
+        batch.events.add(
+            sequence_number=one.sequence_number, type=one.type, json=one.json, terminal=one.terminal
+        )
+    if batch.events:
+        yield batch

@@ -91,9 +91,10 @@ class ResponsesServicer(ResponsesBase):
     async def FollowResponse(
         self, request: wire.FollowResponseRequest, context: Context
     ) -> AsyncGenerator[wire.EventBatch]:
-        async with aclosing(self._tasks.follow.follow(request.id, request.after)) as batches:
-            async for events in batches:
-                yield convert.batch(events)
+        async with aclosing(self._tasks.follow.follow(request.id, request.after)) as ready:
+            async for events in ready:
+                for batch in convert.batches(events):
+                    yield batch
 
     async def CancelResponse(self, request: wire.CancelResponseRequest, context: Context) -> wire.Response:
         return convert.response(await self._tasks.responses.cancel(request.id))

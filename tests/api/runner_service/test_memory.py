@@ -209,7 +209,7 @@ async def test_an_agent_walks_as_far_as_its_harness_reaches(
     )
     harness = await runner.harness(base="loop")
     await attach(runner, harness.id, entry(root, "read"))
-    calls: list[tuple[str, Json]] = [
+    calls = [
         ("memory_list", "{}"),
         ("memory_list", json.dumps({"memory": open_child})),
         ("memory_list", json.dumps({"memory": closed})),
