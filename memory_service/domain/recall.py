@@ -26,7 +26,7 @@ MAX_MEMORIES: Final = 10_000
 MAX_CHILDREN: Final = 100
 """Most children one answer names; more is said in ``degraded``."""
 
-_PAGE: Final = 200
+_PAGE: Final = 1_000
 EVERYTHING: Final = -1
 """The depth that means every level below."""
 
