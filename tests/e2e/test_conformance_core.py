@@ -1,7 +1,7 @@
 """The facts by which a server of the class core is known, as any client could check them.
 
 Continuing a session, cancelling what runs and what has ended, taking up a stream and ``ignored_fields``
-are held by ``test_official_clients`` and ``test_wire``, and are not repeated.
+are held by ``test_clients`` and ``test_wire``, and are not repeated.
 """
 
 import json
