@@ -18,8 +18,7 @@ import pytest
 from service_kit.embedded import state
 from service_kit.embedded.home import FORMAT, Home
 from service_kit.embedded.processes import Family
-from tests.fixtures.databases import Databases
-from tests.fixtures.parts import short_directory
+from tests.fixtures.parts import embedded_postgres, short_directory
 from tests.fixtures.stack import GROVE, Stack, environment, running
 
 PATIENCE_S = 60.0
@@ -229,10 +228,8 @@ def test_root_runs_postgres_as_somebody_else_even_where_nobody_else_may_look(sta
 
 
 @pytest.mark.timeout(600)
-def test_a_postgres_and_a_redis_of_ones_own_are_used_instead_of_the_embedded_ones(
-    home: Path, databases: Databases, redis_url: str
-):
-    with databases.fresh() as url, contextlib.ExitStack() as block:
+def test_a_postgres_and_a_redis_of_ones_own_are_used_instead_of_the_embedded_ones(home: Path, redis_url: str):
+    with embedded_postgres() as url, contextlib.ExitStack() as block:
         ours = {"GROVE_DATABASE_URL": url, "GROVE_REDIS_URL": redis_url}
         prepared = subprocess.run(
             [str(GROVE), "migrate"],
