@@ -31,7 +31,7 @@ Metadata = tuple[tuple[str, str], ...]
 _Item = TypeVar("_Item")
 
 _RECONNECT_MIN_MS: Final = 100
-_RECONNECT_MAX_MS: Final = 2_000
+_RECONNECT_MAX_MS: Final = 500  # a service that is back is used within what a safe call's retries last
 _KEEPALIVE_MS: Final = 30_000
 
 

@@ -186,12 +186,20 @@ class Caller:
     def until(
         self, look: Callable[[], _Seen], enough: Callable[[_Seen], bool], timeout_s: float = _JOB_S
     ) -> _Seen:
-        """What ``look`` answers, as soon as it is ``enough``."""
+        """What ``look`` answers, as soon as it is ``enough``. Told to come again (503), it does."""
         deadline = time.monotonic() + timeout_s
-        while not enough(seen := look()):
-            assert time.monotonic() < deadline, f"waited {timeout_s:.0f} s in vain; last seen: {seen}"
+        while True:
+            try:
+                seen = look()
+                if enough(seen):
+                    return seen
+                last = str(seen)
+            except Refused as refused:
+                if refused.status != 503:
+                    raise
+                last = str(refused)
+            assert time.monotonic() < deadline, f"waited {timeout_s:.0f} s in vain; last seen: {last}"
             time.sleep(0.1)
-        return seen
 
 
 def text_of(response: Json) -> str:
