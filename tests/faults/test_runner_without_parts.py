@@ -1,7 +1,6 @@
 """Postgres or Redis gone in the middle of a turn: the turn waits, goes on, and its log has no hole."""
 
 import asyncio
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,9 +12,8 @@ from service_kit.db import migrate
 from service_kit.errors import GroveError
 from tests.api.runner_service.cluster import Runner, make_keys, runner, runner_settings
 from tests.unit.runner_service.test_composer import check_rules
-from tests.unit.service_kit.cluster import cluster
+from tests.unit.service_kit.cluster import Cluster, cluster
 
-ROOT = Path(__file__).parents[2]
 Json = dict[str, Any]
 COUNT = "Count slowly from 1 to 150, one number per line."
 NUMBERS = "\n".join(str(number) for number in range(1, 151))
@@ -36,21 +34,11 @@ async def through(runner: Runner, response_id: str, when: Callable[[list[Json]],
     return seen
 
 
-_RESTART = """
-import sys, time
-from pathlib import Path
-from tests.unit.service_kit.cluster import Cluster
-cluster = Cluster(Path(sys.argv[1]))
-cluster.stop()
-time.sleep(0.5)
-cluster.start()
-"""
-
-
-async def restarted(directory: Path) -> None:
-    """Stop and start it, from a process of its own: forking here would take gRPC's threads along."""
-    process = await asyncio.create_subprocess_exec(sys.executable, "-c", _RESTART, str(directory), cwd=ROOT)
-    assert await process.wait() == 0
+async def restarted(server: Cluster) -> None:
+    """Stop and start it, while the runner in this process goes on."""
+    await asyncio.to_thread(server.stop)
+    await asyncio.sleep(0.5)
+    await asyncio.to_thread(server.start)
 
 
 async def test_postgres_restarted_in_the_middle_of_a_turn(clean_redis: str, tmp_path: Path) -> None:
@@ -65,7 +53,7 @@ async def test_postgres_restarted_in_the_middle_of_a_turn(clean_redis: str, tmp_
 
                 async def cut(seen: list[Json]) -> None:
                     if len(seen) == 20:
-                        await restarted(Path(str(postgres.dsn()).split("host=")[1].split()[0]))
+                        await restarted(postgres)
 
                 events = await through(made, response.id, cut)
                 check_rules(events)

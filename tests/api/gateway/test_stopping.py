@@ -14,6 +14,7 @@ from tests.api.gateway.backends import ALICE, Events, Script, served
 from tests.api.gateway.test_every_request import fault
 
 ASK = {"Authorization": f"Bearer {ALICE}"}
+ENDED = b'{"type":"response.completed","sequence_number":0,"response":{"id":"resp_1"}}'
 
 
 class Running:
@@ -68,7 +69,7 @@ async def test_it_is_ready_while_authz_serves_and_not_once_it_is_told_to_stop(sc
         await script.events["resp_1"].until(followers=1)
         gateway.stop.set()
         assert (await http.get(f"{ops}/readyz")).status_code == 503
-        await script.events["resp_1"].add("response.completed", terminal=True)
+        await script.events["resp_1"].add("response.completed", terminal=True, json=ENDED)
         await asked
         assert await gateway.exit == 0
 
@@ -90,7 +91,7 @@ async def test_a_request_under_way_is_answered_before_it_stops(script: Script, t
         asked = asyncio.create_task(http.post(f"{url}/v1/responses", json={"input": "a"}))
         await script.events["resp_1"].until(followers=1)
         gateway.stop.set()
-        await script.events["resp_1"].add("response.completed", terminal=True)
+        await script.events["resp_1"].add("response.completed", terminal=True, json=ENDED)
         assert (await asked).json() == {"id": "resp_1"}
         assert await gateway.exit == 0
         with pytest.raises(httpx.ConnectError):
