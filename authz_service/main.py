@@ -13,9 +13,9 @@ from authz_service.api.servicer import (
     AccessServicer,
     AuthenticationServicer,
     GrantsServicer,
-    TokensServicer,
     TreeServicer,
 )
+from authz_service.api.tokens import TokensServicer
 from authz_service.domain import bootstrap
 from authz_service.domain.add_grant import AddGrant
 from authz_service.domain.attach_harness import AttachHarness

@@ -19,16 +19,17 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Match
 
 from gateway import errors, openapi
-from gateway.clients import authz, harnesses, memories, records, responses
+from gateway.clients import authz, harnesses, memories, records, responses, tokens
 from gateway.clients.health import HealthClient
 from gateway.edge import Edge, Limits
 from gateway.protocol import limited_protocol
+from gateway.routes import access as access_routes
 from gateway.routes import discovery as discovery_routes
-from gateway.routes import grovekeeper as grovekeeper_routes
 from gateway.routes import harnesses as harness_routes
 from gateway.routes import memories as memory_routes
 from gateway.routes import records as record_routes
 from gateway.routes import responses as response_routes
+from gateway.routes import tokens as token_routes
 from gateway.settings import GatewaySettings
 from service_kit import telemetry
 from service_kit.ops import ListenError, OpsServer, bind
@@ -45,6 +46,7 @@ class Clients:
     """The services behind."""
 
     authz: authz.AuthzClient
+    tokens: tokens.TokensClient
     memories: memories.MemoriesClient
     records: records.RecordsClient
     harnesses: harnesses.HarnessesClient
@@ -56,13 +58,14 @@ class Clients:
 async def connected(settings: GatewaySettings) -> AsyncGenerator[Clients]:
     """Channels to the services; they connect by themselves and again when they break."""
     async with (
-        channel(settings.authz_address, settings, safe=authz.SAFE) as to_authz,
+        channel(settings.authz_address, settings, safe=(*authz.SAFE, *tokens.SAFE)) as to_authz,
         channel(settings.memory_address, settings, safe=(*memories.SAFE, *records.SAFE)) as to_memory,
         channel(settings.runner_address, settings, safe=(*harnesses.SAFE, *responses.SAFE)) as to_runner,
     ):
         patience = responses.Patience(settings.stream_deadline_s, settings.stream_patience_s)
         yield Clients(
             authz=authz.AuthzClient(to_authz),
+            tokens=tokens.TokensClient(to_authz),
             memories=memories.MemoriesClient(to_memory),
             records=records.RecordsClient(to_memory),
             harnesses=harnesses.HarnessesClient(to_runner),
@@ -94,7 +97,8 @@ def application(settings: GatewaySettings, clients: Clients) -> FastAPI:
     response_routes.routes(app, clients.responses, settings.stream_keepalive_s)
     harness_routes.routes(app, clients.harnesses)
     harness_routes.starting_points(app, clients.harnesses)
-    grovekeeper_routes.routes(app, clients.authz)
+    token_routes.routes(app, clients.tokens)
+    access_routes.routes(app)
     app.add_middleware(
         Edge,
         authenticate=clients.authz.authenticate,

@@ -1,4 +1,4 @@
-"""The RPCs of protos/authz/v1: convert, call the use case, convert."""
+"""Authentication, decisions, the tree and grants: convert, call the use case, convert."""
 
 from typing import Any
 
@@ -11,23 +11,19 @@ from authz_service.domain.authenticate import Authenticate
 from authz_service.domain.caller import Caller
 from authz_service.domain.check import check, check_many
 from authz_service.domain.create_node import CreateNode
-from authz_service.domain.create_token import CreateToken
 from authz_service.domain.delete_node import delete_node
 from authz_service.domain.list_children import list_children
 from authz_service.domain.list_descendants import list_descendants
 from authz_service.domain.list_entry_points import list_entry_points
 from authz_service.domain.list_grants import list_grants
-from authz_service.domain.mint_passport import MintPassport
 from authz_service.domain.ports import Store
 from authz_service.domain.reconcile import discard_nodes, existing_nodes, list_node_ids
 from authz_service.domain.revoke_grant import revoke_grant
-from authz_service.domain.revoke_token import RevokeToken
 from authz_service.domain.update_node import UpdateNode, Wanted
 from protos.authz.v1 import authz_pb2 as wire
 from protos.authz.v1.authz_pb2_grpc import AccessServicer as AccessBase
 from protos.authz.v1.authz_pb2_grpc import AuthenticationServicer as AuthenticationBase
 from protos.authz.v1.authz_pb2_grpc import GrantsServicer as GrantsBase
-from protos.authz.v1.authz_pb2_grpc import TokensServicer as TokensBase
 from protos.authz.v1.authz_pb2_grpc import TreeServicer as TreeBase
 from service_kit.identity import current_passport
 
@@ -54,34 +50,6 @@ class AuthenticationServicer(AuthenticationBase):
             principal=passport.principal,
             groups=passport.groups,
             scopes=sorted(passport.scopes),
-        )
-
-
-class TokensServicer(TokensBase):
-    """Issuing and revoking."""
-
-    def __init__(self, create: CreateToken, revoke: RevokeToken, mint: MintPassport) -> None:
-        self._create: CreateToken = create
-        self._revoke: RevokeToken = revoke
-        self._mint: MintPassport = mint
-
-    async def CreateToken(self, request: wire.CreateTokenRequest, context: Context) -> wire.Token:
-        current_passport().require_scope("admin")
-        return convert.issued(await self._create(request.principal, request.groups, request.ttl_seconds))
-
-    async def RevokeToken(
-        self, request: wire.RevokeTokenRequest, context: Context
-    ) -> wire.RevokeTokenResponse:
-        current_passport().require_scope("admin")
-        return wire.RevokeTokenResponse(id=await self._revoke(token_id=request.id, secret=request.token))
-
-    async def MintHarnessPassport(
-        self, request: wire.MintHarnessPassportRequest, context: Context
-    ) -> wire.MintHarnessPassportResponse:
-        current_passport().require_scope("service")
-        minted = self._mint(request.harness_id, request.session_id, convert.entries(request.narrowing))
-        return wire.MintHarnessPassportResponse(
-            passport=minted.token, expires_at=convert.timestamp(minted.expires_at)
         )
 
 

@@ -1,4 +1,4 @@
-"""Who asks, who holds what, and tokens, of authz_service."""
+"""Who asks and who holds what, of authz_service."""
 
 from typing import Final
 
@@ -6,8 +6,6 @@ import grpc
 
 from gateway.clients.convert import PRIVILEGES, moment, privileges
 from gateway.schemas import memories as schema
-from gateway.schemas import tokens
-from gateway.schemas.base import UNSET
 from protos.authz.v1 import authz_pb2, authz_pb2_grpc
 from service_kit.identity import Passport
 
@@ -17,18 +15,16 @@ SAFE: Final = (
     "grovekeeper.authz.v1.Authentication/Authenticate",
     "grovekeeper.authz.v1.Grants/ListGrants",
     "grovekeeper.authz.v1.Grants/AddGrant",
-    "grovekeeper.authz.v1.Tokens/RevokeToken",
 )
 """Methods that may be sent twice: reads, and writes whose repetition changes nothing."""
 
 
 class AuthzClient:
-    """Authentication, grants (Memories, section 3) and tokens."""
+    """Authentication, and grants (Memories, section 3)."""
 
     def __init__(self, channel: grpc.aio.Channel) -> None:
         self._authentication = authz_pb2_grpc.AuthenticationStub(channel)
         self._grants = authz_pb2_grpc.GrantsStub(channel)
-        self._tokens = authz_pb2_grpc.TokensStub(channel)
 
     async def authenticate(self, token: str) -> Passport:
         """The passport of a bearer token, asked anew each time so that a revocation holds at once."""
@@ -63,33 +59,6 @@ class AuthzClient:
             authz_pb2.RevokeGrantRequest(memory_id=memory_id, grant_id=grant_id)
         )
         return _grant(answer.grant)
-
-    async def create_token(self, asked: tokens.CreateToken) -> tokens.Token:
-        """Issue a token; only now is it told."""
-        request = authz_pb2.CreateTokenRequest(
-            principal=tokens.principal_of(asked),
-            groups=[tokens.group_of(one) for one in asked.groups or ()],
-            ttl_seconds=asked.ttl_seconds or 0,
-        )
-        made = await self._tokens.CreateToken(request)
-        return tokens.Token(
-            id=made.id,
-            token=made.token,
-            principal=made.principal,
-            groups=list(made.groups),
-            scopes=list(made.scopes),
-            created_at=moment(made.created_at) if made.HasField("created_at") else UNSET,
-            expires_at=moment(made.expires_at) if made.HasField("expires_at") else UNSET,
-        )
-
-    async def revoke_token(self, *, token: str | None = None, token_id: str | None = None) -> str:
-        """Revoke by the token or by its id; the id."""
-        request = (
-            authz_pb2.RevokeTokenRequest(id=token_id or "")
-            if token is None
-            else authz_pb2.RevokeTokenRequest(token=token)
-        )
-        return (await self._tokens.RevokeToken(request)).id
 
 
 def _grant(message: authz_pb2.Grant) -> schema.Grant:

@@ -1,4 +1,4 @@
-"""Our own surface: tokens, and who a token speaks for (``/v1/grovekeeper/…``)."""
+"""Bearer tokens (``/v1/grovekeeper/tokens``)."""
 
 from datetime import datetime
 from typing import Annotated, Literal
@@ -8,7 +8,7 @@ from msgspec import Meta
 from gateway.schemas.base import UNSET, Answer, Ask, Text, UnsetType
 from service_kit.errors import GroveError
 
-__all__ = ["CreateToken", "RevokeToken", "RevokedToken", "Token", "WhoAmI", "group_of", "principal_of"]
+__all__ = ["CreateToken", "RevokeToken", "RevokedToken", "Token", "group_of", "principal_of"]
 
 
 class CreateToken(Ask, kw_only=True, frozen=True):
@@ -46,15 +46,6 @@ class RevokedToken(Answer, kw_only=True, frozen=True):
     id: str
     object: Literal["grovekeeper.token"] = "grovekeeper.token"
     revoked: Literal[True] = True
-
-
-class WhoAmI(Answer, kw_only=True, frozen=True):
-    """Who a token speaks for."""
-
-    object: Literal["grovekeeper.principal"] = "grovekeeper.principal"
-    principal: str
-    groups: list[str]
-    scopes: list[str]
 
 
 def principal_of(asked: CreateToken) -> str:

@@ -2,20 +2,16 @@
 
 import re
 from dataclasses import dataclass
-from typing import Final, cast
+from typing import Final
 
-import httpx
-
-from service_kit.embedded import state
-from service_kit.embedded.errors import FAILED, REFUSED, LaunchError
-from service_kit.embedded.home import Home
-from service_kit.embedded.ports import HOST
+from service_kit.cli.gateway import connected, text
+from service_kit.embedded.errors import REFUSED, LaunchError
 from service_kit.embedded.settings import UpSettings
 
-__all__ = ["Wanted", "base_url", "create", "revoke", "seconds"]
+__all__ = ["Wanted", "create", "revoke", "seconds"]
 
 _UNITS: Final = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604_800}
-_TIMEOUT_S: Final = 30.0
+_ROUTE: Final = "/v1/grovekeeper/tokens"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,72 +42,16 @@ def seconds(text: str) -> int:
     return int(match[1]) * _UNITS[match[2]]
 
 
-def base_url(settings: UpSettings) -> str:
-    """Where the gateway is: GROVE_URL, else the running deployment's, else GROVE_PORT here."""
-    if settings.url is not None:
-        return settings.url.rstrip("/")
-    running = state.read(Home(settings.directory()))
-    return running.url if running is not None and running.url else f"http://{HOST}:{settings.port}"
-
-
 def create(settings: UpSettings, wanted: Wanted) -> str:
     """The new token. Raises :class:`LaunchError`."""
-    answer = _post(settings, "/v1/grovekeeper/tokens", wanted.body())
-    token = answer.get("token")
-    if not isinstance(token, str):
-        raise LaunchError(f"{base_url(settings)} answered without a token; is it a grovekeeper?")
-    return token
+    with connected(settings) as gateway:
+        token = text(gateway.post(_ROUTE, wanted.body()), "token")
+        if not token:
+            raise LaunchError(f"{gateway.url} answered without a token; is it a grovekeeper?")
+        return token
 
 
 def revoke(settings: UpSettings, token: str) -> None:
     """Revoke a token by itself or by its id. Raises :class:`LaunchError`."""
-    _post(settings, "/v1/grovekeeper/tokens/revoke", {"id" if token.startswith("tok_") else "token": token})
-
-
-def _post(settings: UpSettings, path: str, body: dict[str, object]) -> dict[str, object]:
-    url = base_url(settings)
-    headers = {"Authorization": f"Bearer {_admin_token(settings)}"}
-    try:
-        # A proxy for the outside is not for a server of ours.
-        with httpx.Client(timeout=_TIMEOUT_S, trust_env=settings.url is not None) as client:
-            response = client.post(url + path, json=body, headers=headers)
-    except httpx.HTTPError as error:
-        raise LaunchError(
-            f"nothing answers at {url}: {error}",
-            "start it with `grove up`, or set GROVE_URL to where it runs",
-        ) from None
-    document = _object(response)
-    if response.is_success:
-        return document
-    raise _refusal(response.status_code, document)
-
-
-def _object(response: httpx.Response) -> dict[str, object]:
-    try:
-        document: object = response.json() if response.content else None
-    except ValueError:
-        document = None
-    return cast("dict[str, object]", document) if isinstance(document, dict) else {}
-
-
-def _refusal(status: int, document: dict[str, object]) -> LaunchError:
-    error = document.get("error")
-    told = cast("dict[str, object]", error).get("message") if isinstance(error, dict) else None
-    remedy = (
-        "set GROVE_ADMIN_TOKEN to this deployment's administrator's token" if status in (401, 403) else None
-    )
-    return LaunchError(f"refused ({status}): {told or 'no reason was given'}", remedy, FAILED)
-
-
-def _admin_token(settings: UpSettings) -> str:
-    if settings.admin_token is not None:
-        return settings.admin_token.get_secret_value()
-    path = Home(settings.directory()).admin_token
-    try:
-        return path.read_text(encoding="utf-8").strip()
-    except OSError as error:
-        raise LaunchError(
-            f"the administrator's token cannot be read from {path}: {error.strerror}",
-            "set GROVE_HOME to the deployment's directory, or GROVE_ADMIN_TOKEN to the token",
-            REFUSED,
-        ) from None
+    with connected(settings) as gateway:
+        gateway.post(f"{_ROUTE}/revoke", {"id" if token.startswith("tok_") else "token": token})

@@ -269,8 +269,8 @@ async def test_a_failure_in_the_gateway_itself_is_500_in_the_envelope(
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError("secret")
 
-    monkeypatch.setattr("gateway.schemas.tokens.WhoAmI.__init__", broken)
-    monkeypatch.setattr("gateway.routes.grovekeeper.answer", broken)
+    monkeypatch.setattr("gateway.schemas.access.WhoAmI.__init__", broken)
+    monkeypatch.setattr("gateway.routes.access.answer", broken)
     answer = await alice.get("/v1/grovekeeper/whoami")
     assert fault(answer)["code"] == "server_error"
     assert "secret" not in answer.text

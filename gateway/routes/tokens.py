@@ -1,29 +1,28 @@
-"""``/v1/grovekeeper/…``: our own surface, tokens and who a token speaks for."""
+"""``/v1/grovekeeper/tokens``: bearer tokens, for administrators."""
 
 from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import Response
 
-from gateway.clients.authz import AuthzClient
+from gateway.clients.tokens import TokensClient
 from gateway.errors import invalid
 from gateway.http import answer, body
 from gateway.openapi import describe
 from gateway.schemas import tokens as schema
-from service_kit.identity import current_passport
 
 __all__ = ["routes"]
 
 _TOKENS = "/v1/grovekeeper/tokens"
 
 
-def routes(on: FastAPI, authz: AuthzClient) -> None:
-    """Tokens are for administrators; everybody may ask who they are."""
+def routes(on: FastAPI, tokens: TokensClient) -> None:
+    """Issuing and revoking."""
 
     @on.post(_TOKENS, openapi_extra=describe(schema.Token, body=schema.CreateToken))
     async def create_token(request: Request) -> Response:
         """Issue a token; it is told this once."""
         asked, _ = await body(request, schema.CreateToken)
-        return answer(await authz.create_token(asked), headers={"Cache-Control": "no-store"})
+        return answer(await tokens.create(asked), headers={"Cache-Control": "no-store"})
 
     @on.post(f"{_TOKENS}/revoke", openapi_extra=describe(schema.RevokedToken, body=schema.RevokeToken))
     async def revoke_token(request: Request) -> Response:
@@ -31,21 +30,9 @@ def routes(on: FastAPI, authz: AuthzClient) -> None:
         asked, _ = await body(request, schema.RevokeToken)
         if (asked.token is None) == (asked.id is None):
             raise invalid("A token is revoked by itself or by its id; name exactly one.", "token")
-        return answer(schema.RevokedToken(id=await authz.revoke_token(token=asked.token, token_id=asked.id)))
+        return answer(schema.RevokedToken(id=await tokens.revoke(token=asked.token, token_id=asked.id)))
 
     @on.delete(f"{_TOKENS}/{{token_id}}", openapi_extra=describe(schema.RevokedToken))
     async def delete_token(token_id: str) -> Response:
         """Revoke a token by its id."""
-        return answer(schema.RevokedToken(id=await authz.revoke_token(token_id=token_id)))
-
-    @on.get("/v1/grovekeeper/whoami", openapi_extra=describe(schema.WhoAmI))
-    async def whoami() -> Response:
-        """Who this token speaks for."""
-        passport = current_passport()
-        return answer(
-            schema.WhoAmI(
-                principal=passport.principal,
-                groups=list(passport.groups),
-                scopes=sorted(passport.scopes),
-            )
-        )
+        return answer(schema.RevokedToken(id=await tokens.revoke(token_id=token_id)))
