@@ -10,15 +10,16 @@ from memory_service.clients.authz import SAFE as AUTHZ_SAFE
 from memory_service.clients.authz import AuthzTree
 from memory_service.clients.provider import SAFE as PROVIDER_SAFE
 from memory_service.clients.provider import GrpcProvider
+from memory_service.domain.clear import clear_deleted
 from memory_service.domain.memories import Memories
 from memory_service.domain.model import Address
-from memory_service.domain.ports import Provider
+from memory_service.domain.ports import AccessTree, Descriptions, Provider
 from memory_service.domain.prime import Prime
 from memory_service.domain.recall import Recall
 from memory_service.domain.reconcile import Reconciler
 from memory_service.domain.records import Records
 from memory_service.settings import Settings
-from memory_service.store.postgres import PURGE, PostgresDescriptions
+from memory_service.store.postgres import CLEAR, PURGE, PostgresDescriptions
 from protos.memory.v1.memory_pb2_grpc import add_MemoriesServicer_to_server, add_RecordsServicer_to_server
 from service_kit.clock import SystemClock
 from service_kit.db import migrate
@@ -45,6 +46,7 @@ async def build(settings: Settings) -> AsyncGenerator[Wiring]:
         descriptions = PostgresDescriptions(database, jobs)
         jobs.task(PURGE, _purger(provider))
         reconciler = Reconciler(access, descriptions, clock)
+        jobs.task(CLEAR, _clearer(access, descriptions), CLEAR)
         jobs.periodic("reconcile", reconciler.run, every_s=settings.memory_reconcile_s)
         memories = Memories(access, descriptions, provider, clock, settings.memory_default_provider)
         nodes = MemoriesServicer(memories, Prime(access, descriptions, provider), clock)
@@ -64,6 +66,14 @@ async def build(settings: Settings) -> AsyncGenerator[Wiring]:
             background=[jobs.work],
             ready=ready,
         )
+
+
+def _clearer(access: AccessTree, descriptions: Descriptions) -> Work:
+    async def clear(_: Payload) -> None:
+        """Clears what was deleted. Safe to run again."""
+        await clear_deleted(access, descriptions)
+
+    return clear
 
 
 def _purger(provider: Provider) -> Work:

@@ -2,7 +2,8 @@
 
 A passport is a JWT (RFC 7519) signed with Ed25519 (``alg: Ed25519``, RFC 9864), good for about a
 minute. Claims: ``iss``, ``sub`` (the principal), ``groups``, ``scopes``, ``tid`` (the token it came
-from), ``sid`` (a session it is bound to), ``narrow`` (memories it is capped on), ``iat``, ``exp``.
+from), ``sid`` (a session it is bound to), ``src`` (the network address its bearer came from, for the
+audit), ``narrow`` (memories it is capped on), ``iat``, ``exp``.
 Keys are a JWK set, each key with a ``kid``; rotation is: add the new public key everywhere, sign with
 it, remove the old one a minute later.
 """
@@ -66,6 +67,7 @@ class Passport:
     token: str
     expires_at: datetime
     token_id: str | None = None
+    source: str | None = None
 
     @property
     def kind(self) -> str:
@@ -147,6 +149,7 @@ class PassportSigner:
         session: str | None = None,
         narrowing: Iterable[Narrowing] = (),
         token_id: str | None = None,
+        source: str | None = None,
         lifetime: timedelta = LIFETIME,
     ) -> Passport:
         """A passport for ``principal``, good for ``lifetime`` from now."""
@@ -165,10 +168,14 @@ class PassportSigner:
             claims["tid"] = token_id
         if session is not None:
             claims["sid"] = session
+        if source is not None:
+            claims["src"] = source
         if narrowing:
             claims["narrow"] = [[one.memory_id, one.access] for one in narrowing]
         token = jwt.encode({"alg": ALGORITHM, "kid": self._key.kid}, claims, self._key, [ALGORITHM])
-        return Passport(principal, groups, scopes, session, narrowing, token, expires_at, token_id)
+        return Passport(
+            principal, groups, scopes, session, narrowing, token, expires_at, token_id, source
+        )
 
 
 class PassportVerifier:
@@ -217,7 +224,7 @@ def _key_set(text: str) -> KeySet:
 
 
 def _passport(token: str, claims: dict[str, object]) -> Passport:
-    token_id, session = claims.get("tid"), claims.get("sid")
+    token_id, session, source = claims.get("tid"), claims.get("sid"), claims.get("src")
     return Passport(
         principal=_text(claims["sub"]),
         groups=tuple(_texts(claims["groups"])),
@@ -227,6 +234,7 @@ def _passport(token: str, claims: dict[str, object]) -> Passport:
         token=token,
         expires_at=_time(claims["exp"]),
         token_id=None if token_id is None else _text(token_id),
+        source=None if source is None else _text(source),
     )
 
 

@@ -12,11 +12,13 @@ from authz_service.domain.caller import Caller
 from authz_service.domain.check import check, check_many
 from authz_service.domain.create_node import CreateNode
 from authz_service.domain.delete_node import delete_node
+from authz_service.domain.hold_node import hold_node, release_node
 from authz_service.domain.list_children import list_children
 from authz_service.domain.list_descendants import list_descendants
 from authz_service.domain.list_entry_points import list_entry_points
 from authz_service.domain.list_grants import list_grants
 from authz_service.domain.ports import Store
+from authz_service.domain.purge import deleted_nodes, purge_nodes
 from authz_service.domain.reconcile import discard_nodes, existing_nodes, list_node_ids
 from authz_service.domain.revoke_grant import revoke_grant
 from authz_service.domain.update_node import UpdateNode, Wanted
@@ -108,7 +110,31 @@ class TreeServicer(TreeBase):
         return convert.node(await self._update(current_passport(), request.id, wanted))
 
     async def DeleteNode(self, request: wire.DeleteNodeRequest, context: Context) -> wire.DeleteNodeResponse:
-        return wire.DeleteNodeResponse(memory_ids=await delete_node(self._store, _caller(), request.id))
+        await delete_node(self._store, _caller(), request.id)
+        return wire.DeleteNodeResponse()
+
+    async def ListDeletedNodes(
+        self, request: wire.ListDeletedNodesRequest, context: Context
+    ) -> wire.ListDeletedNodesResponse:
+        current_passport().require_scope("service")
+        return wire.ListDeletedNodesResponse(memory_ids=await deleted_nodes(self._store, request.limit))
+
+    async def PurgeNodes(self, request: wire.PurgeNodesRequest, context: Context) -> wire.PurgeNodesResponse:
+        current_passport().require_scope("service")
+        await purge_nodes(self._store, request.memory_ids)
+        return wire.PurgeNodesResponse()
+
+    async def HoldNode(self, request: wire.HoldNodeRequest, context: Context) -> wire.HoldNodeResponse:
+        current_passport().require_scope("service")
+        await hold_node(self._store, request.memory_id, request.holder, request.ttl_seconds)
+        return wire.HoldNodeResponse()
+
+    async def ReleaseNode(
+        self, request: wire.ReleaseNodeRequest, context: Context
+    ) -> wire.ReleaseNodeResponse:
+        current_passport().require_scope("service")
+        await release_node(self._store, request.memory_id, request.holder)
+        return wire.ReleaseNodeResponse()
 
     async def ExistingNodes(
         self, request: wire.ExistingNodesRequest, context: Context
@@ -141,8 +167,11 @@ class GrantsServicer(GrantsBase):
         self._attach: AttachHarness = attach
 
     async def ListGrants(self, request: wire.ListGrantsRequest, context: Context) -> wire.ListGrantsResponse:
-        grants = await list_grants(self._store, _caller(), request.memory_id)
-        return wire.ListGrantsResponse(grants=[convert.grant(one, request.memory_id) for one in grants])
+        page = convert.page(request.page)
+        grants, cursor = await list_grants(self._store, _caller(), request.memory_id, page)
+        return wire.ListGrantsResponse(
+            grants=[convert.grant(one, request.memory_id) for one in grants], next_cursor=cursor
+        )
 
     async def AddGrant(self, request: wire.AddGrantRequest, context: Context) -> wire.Grant:
         mask = convert.mask(request.privileges, "privileges")

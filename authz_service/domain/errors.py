@@ -18,6 +18,11 @@ def memory_invalid(message: str, param: str | None = None) -> GroveError:
     return GroveError("memory_invalid", message, param=param)
 
 
+def memory_busy() -> GroveError:
+    """Work is under way in the memory or below it."""
+    return GroveError("memory_busy", "A consolidation runs in this memory or below it; try again later.")
+
+
 def invalid_input(message: str, param: str) -> GroveError:
     """A request field that is not acceptable."""
     return GroveError("invalid_input", message, param=param)
@@ -36,6 +41,21 @@ def grant_not_found() -> GroveError:
 def token_not_found() -> GroveError:
     """No such token."""
     return GroveError("grovekeeper_not_found", "There is no such token.")
+
+
+def group_not_found() -> GroveError:
+    """No such group is kept here."""
+    return GroveError("grovekeeper_not_found", "There is no such group.", param="name")
+
+
+def group_exists() -> GroveError:
+    """A group of this name is kept already."""
+    return GroveError("grovekeeper_conflict", "There is a group of this name already.", param="name")
+
+
+def member_not_found() -> GroveError:
+    """The principal is not in the group."""
+    return GroveError("grovekeeper_not_found", "There is no such member in this group.", param="principal")
 
 
 def id_is_taken() -> GroveError:

@@ -143,11 +143,46 @@ class Grant:
 
 
 @dataclass(frozen=True, slots=True)
+class GrantKey:
+    """Where a listing of grants stands: the node's place in the line (1 the first), whether the grant is an
+    explicit one (a creator's implicit one comes first), and its id.
+    """
+
+    place: int
+    explicit: bool
+    id: str
+
+
+FIRST: Final = GrantKey(0, explicit=False, id="")
+"""Before every grant."""
+
+
+@dataclass(frozen=True, slots=True)
 class Entry:
     """A memory attached to a harness, with the access it is attached for: ``read`` or ``write``."""
 
     memory_id: str
     access: str
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A group an administrator keeps: ``group:…``, and how many are in it."""
+
+    name: str
+    description: str
+    created_at: datetime
+    members_count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """Who is in a group, since when, and which principal put it there."""
+
+    group: str
+    principal: str
+    added_at: datetime
+    added_by: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,12 @@ Nothing here is ever answered from a cache: a read sees what was committed befor
 
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Protocol
 
+from authz_service.domain.audit import Act
 from authz_service.domain.caller import Caller
-from authz_service.domain.model import Grant, NewToken, Place, Token
+from authz_service.domain.model import FIRST, Grant, GrantKey, NewToken, Place, Token
 
 
 class View(Protocol):
@@ -46,8 +47,16 @@ class View(Protocol):
         """
         ...
 
-    async def grants_on(self, ids: Sequence[str]) -> list[Grant]:
-        """Every grant that sits on one of these nodes, creators' implicit ones included, oldest first."""
+    async def grants_on(
+        self, ids: Sequence[str], after: GrantKey = FIRST, limit: int | None = None
+    ) -> list[Grant]:
+        """Grants that sit on these nodes, creators' implicit ones included: node by node in the order
+        given, the creator's first, then oldest first. Those after a key, ``limit`` at most (None: all).
+        """
+        ...
+
+    async def groups_of(self, principal: str) -> list[str]:
+        """The groups an administrator put a principal in, by name."""
         ...
 
 
@@ -84,16 +93,32 @@ class Change(View, Protocol):
         """Levels of the subtree at ``node``, itself the first; looks no deeper than ``most``."""
         ...
 
-    async def subtree(self, node: str, most: int) -> list[str]:
-        """Ids of ``node`` and everything below it; no more than ``most`` of them."""
+    async def delete(self, node: str) -> None:
+        """Make a node and everything below it be gone for everybody. One row changes; the rest goes later."""
         ...
 
-    async def remove(self, ids: Sequence[str]) -> None:
-        """Remove whole subtrees with the grants on them. ``ids`` must be closed downward."""
+    async def purge(self, ids: Sequence[str]) -> None:
+        """Remove the rows of deleted nodes. What lay directly below becomes a deleted node of its own."""
         ...
 
     async def discard(self, ids: Sequence[str]) -> None:
         """Remove those of these nodes that have nothing below them but others of these."""
+        ...
+
+    async def exists(self, node: str) -> bool:
+        """Whether there is such a node, for anybody."""
+        ...
+
+    async def hold(self, node: str, holder: str, ttl: timedelta) -> None:
+        """Mark a node as worked upon by ``holder`` from now for ``ttl``, which a repetition begins anew."""
+        ...
+
+    async def release(self, node: str, holder: str) -> None:
+        """Take a mark off, if it is there."""
+        ...
+
+    async def held_within(self, node: str) -> bool:
+        """Whether work is under way in a node or anywhere below it."""
         ...
 
     async def grant(self, node: str, principal: str, mask: int, now: datetime) -> Grant:
@@ -105,6 +130,10 @@ class Change(View, Protocol):
 
     async def revoke(self, node: str, grant_id: str) -> Grant | None:
         """Remove a grant that sits on ``node``, its creator's implicit one included; None when none is it."""
+        ...
+
+    async def record(self, act: Act) -> None:
+        """Add a change of access to the audit, as the act of the current passport's bearer."""
         ...
 
 
@@ -128,7 +157,11 @@ class Store(Protocol):
         ...
 
     async def existing(self, ids: Sequence[str]) -> list[str]:
-        """Those of these ids that name a node."""
+        """Those of these ids that name a node that was not deleted."""
+        ...
+
+    async def deleted(self, limit: int) -> list[str]:
+        """Nodes that were deleted and whose rows are still there, longest ago first; not what lies below them."""
         ...
 
     async def created_before(self, moment: datetime, after: str, limit: int) -> list[str]:

@@ -51,7 +51,7 @@ class UpdateNode:
 
         A move needs ``delete`` on the node and ``create`` on the new parent, a cutoff ``delete``.
         ``memory_invalid`` for a cycle or a tree too deep, ``memory_not_found`` and ``memory_forbidden``
-        for the node and for the new parent.
+        for the node and for the new parent, ``memory_busy`` for a move while work is under way below.
         """
         caller = Caller.of(passport)
         place = demand(await self._store.place(caller, node, count=True))
@@ -77,6 +77,8 @@ class UpdateNode:
         return after
 
     async def _move(self, tx: Change, passport: Passport, place: Place, parent: str) -> None:
+        if await tx.held_within(place.id):
+            raise errors.memory_busy()
         if not parent:
             self._roots.demand(passport)
             await tx.move(place.id, "")

@@ -30,39 +30,53 @@ OWN: Final = """(
 # The cap of the entry for the node k, if there is one.
 ENTRY: Final = "c.caps[array_position(c.entries, k.id)]"
 
+# A caller as it is sent, its own principal first, with the groups that one was put in. They are looked up in
+# the statement that decides, so that leaving a group holds as soon as a revoked grant does.
+_PRINCIPALS: Final = """(
+    string_to_array(s.sent, chr(31))
+    || array(select m.group_name from member m where m.principal = split_part(s.sent, chr(31), 1))
+)"""
+
 # The walk starts at the node asked for or, where there is none, at its neighbour: unknown and forbidden
 # take the same path, and only then is it seen that the node is another one.
 _LINEAGES: Final = (
     """
-with recursive asked as (
-    select a.ask, a.id, string_to_array((%(principals)s::text[])[a.caller], chr(31)) as principals
+with recursive callers as materialized (
+    select s.caller, """
+    + _PRINCIPALS
+    + """ as principals
+    from unnest(%(principals)s::text[]) with ordinality as s (sent, caller)
+), asked as (
+    select a.ask, a.id, c.principals
     from unnest(%(ids)s::text[], %(callers)s::int[]) with ordinality as a (id, caller, ask)
+    join callers c on c.caller = a.caller
 ), walk as (
     select a.ask, a.principals, 0 as step, k.*
     from asked a cross join lateral (
         (
-            select id, parent_id, restricted, creator, creator_revoked
+            select id, parent_id, restricted, creator, creator_revoked, deleted_at
             from node where node.id >= a.id order by node.id limit 1
         ) union all (
-            select id, parent_id, restricted, creator, creator_revoked from node order by node.id limit 1
+            select id, parent_id, restricted, creator, creator_revoked, deleted_at
+            from node order by node.id limit 1
         )
         limit 1
     ) k
   union all
     select w.ask, w.principals, w.step + 1, k.*
     from walk w cross join lateral (
-        select id, parent_id, restricted, creator, creator_revoked
+        select id, parent_id, restricted, creator, creator_revoked, deleted_at
         from node where node.id = w.parent_id offset 0
     ) k
     where w.step < 64
 ), known as (
-    select k.ask, k.step, k.id, k.restricted, """
+    select k.ask, k.step, k.id, k.restricted, k.deleted_at, """
     + OWN
     + """ as own
     from walk k cross join lateral (select k.principals) c
 )
 select ask, array_agg(id order by step) as ids, array_agg(restricted order by step) as restricted,
-       array_agg(own order by step) as own
+       array_agg(own order by step) as own, bool_or(deleted_at is not null) as deleted
 from known group by ask
 """
 )
@@ -106,8 +120,11 @@ select q.n, (
 ) end as children
 from unnest(%(ids)s::text[], %(held)s::int[], %(cap)s::int[], %(callers)s::int[])
     with ordinality as q (id, held, cap, caller, n)
+cross join lateral (select (%(principals)s::text[])[q.caller] as sent) s
 cross join lateral (
-    select string_to_array((%(principals)s::text[])[q.caller], chr(31)) as principals,
+    select """
+    + _PRINCIPALS
+    + """ as principals,
            string_to_array((%(entries)s::text[])[q.caller], chr(31)) as entries,
            string_to_array((%(caps)s::text[])[q.caller], chr(31))::int[] as caps
     offset 0
@@ -143,6 +160,8 @@ async def decide(tx: Tx, asks: Sequence[Ask]) -> list[Place | None]:
     )
     places: list[Place | None] = [None] * len(asks)
     for row in rows:
+        if row["deleted"]:
+            continue
         number = int(row["ask"]) - 1
         ask = asks[number]
         decided = place(ask.caller, tuple(map(Step, row["ids"], row["restricted"], row["own"])))

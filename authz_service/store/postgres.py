@@ -2,15 +2,17 @@
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 from psycopg import errors as postgres
 
 from authz_service.domain import errors
+from authz_service.domain.audit import Act
 from authz_service.domain.caller import Caller
 from authz_service.domain.model import Grant, Place
 from authz_service.domain.ports import Change, View
+from authz_service.store.audit import append
 from authz_service.store.batch import Batcher
 from authz_service.store.decide import Ask, decide
 from authz_service.store.view import PostgresView, creator_grant_id, grant
@@ -19,6 +21,8 @@ from service_kit.ids import new_id
 
 _SHAPE: Final = (0x61757468, 1)
 """The advisory lock of the tree's shape ("auth", 1)."""
+PROMOTED: Final = 5_000
+"""Most nodes that one purge lays bare."""
 
 
 class PostgresChange(PostgresView):
@@ -70,23 +74,28 @@ class PostgresChange(PostgresView):
             {"node": node, "most": most},
         )
 
-    async def subtree(self, node: str, most: int) -> list[str]:
-        rows = await self._tx.fetch_all(
-            """
-            with recursive below as (
-                select id from node where id = %(node)s
-              union all
-                select k.id
-                from below b cross join lateral (select id from node where parent_id = b.id offset 0) k
-            )
-            select id from below limit %(most)s
-            """,
-            {"node": node, "most": most},
+    async def delete(self, node: str) -> None:
+        await self._tx.execute(
+            "update node set parent_id = null, deleted_at = clock_timestamp() where id = %s", (node,)
         )
-        return [row["id"] for row in rows]
 
-    async def remove(self, ids: Sequence[str]) -> None:
-        await self._tx.execute("delete from node where id = any (%s)", (list(ids),))
+    async def purge(self, ids: Sequence[str]) -> None:
+        gone = {"ids": list(ids), "most": PROMOTED}
+        await self._tx.execute(
+            "update node set parent_id = null, deleted_at = clock_timestamp() where id in ("
+            " select k.id from node k join node d on d.id = k.parent_id"
+            " where d.id = any (%(ids)s) and d.deleted_at is not null limit %(most)s)",
+            gone,
+        )
+        rows = await self._tx.fetch_all(
+            "select id from node d where d.id = any (%(ids)s) and d.deleted_at is not null"
+            " and not exists (select from node k where k.parent_id = d.id)",
+            gone,
+        )
+        bare = [row["id"] for row in rows]
+        # By themselves first: in one go they would be removed node by node.
+        await self._tx.execute("delete from grants where node = any (%s)", (bare,))
+        await self._tx.execute("delete from node where id = any (%s)", (bare,))
 
     async def discard(self, ids: Sequence[str]) -> None:
         wanted = list(ids)
@@ -96,6 +105,48 @@ class PostgresChange(PostgresView):
             (wanted,),
         ):
             pass
+
+    async def exists(self, node: str) -> bool:
+        return await self._tx.fetch_value(
+            """
+            with recursive up as (
+                select parent_id, deleted_at from node where id = %(node)s
+              union all
+                select k.parent_id, k.deleted_at
+                from up u cross join lateral (
+                    select parent_id, deleted_at from node where node.id = u.parent_id offset 0
+                ) k
+            )
+            select count(*) > 0 and count(deleted_at) = 0 from up
+            """,
+            {"node": node},
+        )
+
+    async def hold(self, node: str, holder: str, ttl: timedelta) -> None:
+        await self._tx.execute("delete from hold where until <= clock_timestamp()")
+        await self._tx.execute(
+            "insert into hold (node, holder, until) values (%s, %s, clock_timestamp() + %s)"
+            " on conflict (node, holder) do update set until = excluded.until",
+            (node, holder, ttl),
+        )
+
+    async def release(self, node: str, holder: str) -> None:
+        await self._tx.execute("delete from hold where node = %s and holder = %s", (node, holder))
+
+    async def held_within(self, node: str) -> bool:
+        return await self._tx.fetch_value(
+            """
+            with recursive up as (
+                select node as id from hold where until > clock_timestamp()
+              union
+                select k.parent_id
+                from up u cross join lateral (select parent_id from node where node.id = u.id offset 0) k
+                where u.id <> %(node)s and k.parent_id is not null
+            )
+            select exists (select from up where id = %(node)s)
+            """,
+            {"node": node},
+        )
 
     async def grant(self, node: str, principal: str, mask: int, now: datetime) -> Grant:
         try:
@@ -127,6 +178,9 @@ class PostgresChange(PostgresView):
             )
         return None if row is None else grant(row)
 
+    async def record(self, act: Act) -> None:
+        await append(self._tx, act)
+
 
 class PostgresStore:
     """``domain.ports.Store``."""
@@ -154,13 +208,23 @@ class PostgresStore:
 
     async def existing(self, ids: Sequence[str]) -> list[str]:
         async with self._database.read() as tx:
-            rows = await tx.fetch_all("select id from node where id = any (%s) order by id", (list(ids),))
+            rows = await tx.fetch_all(
+                "select id from node where id = any (%s) and deleted_at is null order by id", (list(ids),)
+            )
         return [row["id"] for row in rows]
 
     async def created_before(self, moment: datetime, after: str, limit: int) -> list[str]:
         async with self._database.read() as tx:
             rows = await tx.fetch_all(
-                "select id from node where id > %s and created_at < %s order by id limit %s",
+                "select id from node where id > %s and created_at < %s and deleted_at is null"
+                " order by id limit %s",
                 (after, moment, limit),
+            )
+        return [row["id"] for row in rows]
+
+    async def deleted(self, limit: int) -> list[str]:
+        async with self._database.read() as tx:
+            rows = await tx.fetch_all(
+                "select id from node where deleted_at is not null order by deleted_at limit %s", (limit,)
             )
         return [row["id"] for row in rows]

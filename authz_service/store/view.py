@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any, Final, LiteralString
 
 from authz_service.domain.caller import Caller
-from authz_service.domain.model import MAX_DEPTH, Grant, Place
+from authz_service.domain.model import FIRST, MAX_DEPTH, Grant, GrantKey, Place
 from authz_service.store.decide import CHILD, ENTRY, FEW, OWN, Ask, decide
 from service_kit.db.pool import Row, Tx
 
@@ -191,13 +191,20 @@ from (
 """
 )
 
+# Node by node as they are named, the creator's implicit grant first, then in the order they were given: an
+# id begins with the time it was made.
 _GRANTS: Final = """
-select id, node, principal, privs, created_at, false as creator from grants where node = any (%(ids)s)
-union all
-select 'hgrt_' || substr(id, 6), id, creator, 15, created_at, true
-from node where id = any (%(ids)s) and not creator_revoked
-order by created_at, id
+select g.* from unnest(%(ids)s::text[]) with ordinality as line (node, place) cross join lateral (
+    select id, node, principal, privs, created_at, false as creator from grants where node = line.node
+    union all
+    select 'hgrt_' || substr(id, 6), id, creator, 15, created_at, true
+    from node where id = line.node and not creator_revoked
+) g
+where (line.place, not g.creator, g.id) > (%(place)s, %(explicit)s, %(after)s)
+order by line.place, not g.creator, g.id limit %(limit)s
 """
+
+_GROUPS: Final = "select group_name from member where principal = %s order by group_name"
 
 
 def creator_grant_id(node: str) -> str:
@@ -222,7 +229,7 @@ class PostgresView:
         return await decide(self._tx, [Ask(caller, one, count) for one in ids])
 
     async def children(self, caller: Caller, parent: Place, need: int, after: str, limit: int) -> list[str]:
-        params = _caller(caller) | {
+        params = await self._caller(caller) | {
             "parent": parent.id,
             "held": parent.held,
             "cap": parent.cap,
@@ -238,13 +245,15 @@ class PostgresView:
         return [row["id"] for row in rows]
 
     async def entries(self, caller: Caller, after: str, limit: int) -> list[str]:
-        rows = await self._tx.fetch_all(_ENTRIES, _caller(caller) | {"after": after, "limit": limit})
+        rows = await self._tx.fetch_all(
+            _ENTRIES, await self._caller(caller) | {"after": after, "limit": limit}
+        )
         return [row["id"] for row in rows]
 
     async def descendants(
         self, caller: Caller, start: Place, need: int, levels: int, after: tuple[int, str], limit: int
     ) -> list[tuple[int, str]]:
-        params = _caller(caller) | {
+        params = await self._caller(caller) | {
             "start": start.id,
             "held": start.held,
             "cap": start.cap,
@@ -270,15 +279,26 @@ class PostgresView:
                 return found
             bound, further = bound + further, further * 2
 
-    async def grants_on(self, ids: Sequence[str]) -> list[Grant]:
-        return [grant(row) for row in await self._tx.fetch_all(_GRANTS, {"ids": list(ids)})]
+    async def grants_on(
+        self, ids: Sequence[str], after: GrantKey = FIRST, limit: int | None = None
+    ) -> list[Grant]:
+        params = {
+            "ids": list(ids),
+            "place": after.place,
+            "explicit": after.explicit,
+            "after": after.id,
+            "limit": limit,
+        }
+        return [grant(row) for row in await self._tx.fetch_all(_GRANTS, params)]
 
+    async def groups_of(self, principal: str) -> list[str]:
+        return [row["group_name"] for row in await self._tx.fetch_all(_GROUPS, (principal,))]
 
-def _caller(caller: Caller) -> dict[str, Any]:
-    """The parameters of the one caller of a listing."""
-    return {
-        "principals": list(caller.principals),
-        "entries": list(caller.caps),
-        "caps": list(caller.caps.values()),
-        "narrowed": caller.narrowed,
-    }
+    async def _caller(self, caller: Caller) -> dict[str, Any]:
+        """The parameters of the one caller of a listing, with the groups it was put in."""
+        return {
+            "principals": [*caller.principals, *await self.groups_of(caller.principal)],
+            "entries": list(caller.caps),
+            "caps": list(caller.caps.values()),
+            "narrowed": caller.narrowed,
+        }

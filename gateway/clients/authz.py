@@ -4,7 +4,7 @@ from typing import Final
 
 import grpc
 
-from gateway.clients.convert import PRIVILEGES, moment, privileges
+from gateway.clients.convert import PRIVILEGES, cursor, moment, page, privileges
 from gateway.schemas import memories as schema
 from protos.authz.v1 import authz_pb2, authz_pb2_grpc
 from service_kit.identity import Passport
@@ -39,10 +39,13 @@ class AuthzClient:
             expires_at=moment(answer.expires_at),
         )
 
-    async def grants(self, memory_id: str) -> schema.Grants:
+    async def grants(self, memory_id: str, asked: schema.ListGrants) -> schema.Grants:
         """Every grant that reaches a memory, as far as the caller may see."""
-        answer = await self._grants.ListGrants(authz_pb2.ListGrantsRequest(memory_id=memory_id))
-        return schema.Grants(data=[_grant(one) for one in answer.grants])
+        request = authz_pb2.ListGrantsRequest(memory_id=memory_id, page=page(asked.limit, asked.cursor))
+        answer = await self._grants.ListGrants(request)
+        return schema.Grants(
+            data=[_grant(one) for one in answer.grants], next_cursor=cursor(answer.next_cursor)
+        )
 
     async def grant(self, memory_id: str, asked: schema.NewGrant) -> schema.Grant:
         """Give a principal privileges on a memory."""

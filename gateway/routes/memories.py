@@ -57,10 +57,10 @@ def routes(on: FastAPI, memories: MemoriesClient) -> None:
 def grants(on: FastAPI, authz: AuthzClient) -> None:
     """Who holds what."""
 
-    @on.get("/v1/memories/{memory_id}/grants", openapi_extra=describe(schema.Grants))
-    async def list_grants(memory_id: str) -> Response:
+    @on.get("/v1/memories/{memory_id}/grants", openapi_extra=describe(schema.Grants, query=schema.ListGrants))
+    async def list_grants(request: Request, memory_id: str) -> Response:
         """Every grant that reaches a memory, and the node each sits on."""
-        return answer(await authz.grants(memory_id))
+        return answer(await authz.grants(memory_id, query(request, schema.ListGrants)))
 
     @on.post("/v1/memories/{memory_id}/grants", openapi_extra=describe(schema.Grant, body=schema.NewGrant))
     async def add_grant(request: Request, memory_id: str) -> Response:

@@ -11,6 +11,7 @@ __all__ = [
     "CreateMemory",
     "Grant",
     "Grants",
+    "ListGrants",
     "ListMemories",
     "Memories",
     "Memory",
@@ -107,11 +108,18 @@ class Grant(Answer, kw_only=True, frozen=True):
     creator: bool
 
 
+class ListGrants(Ask, kw_only=True, frozen=True):
+    """Query of ``GET /v1/memories/{id}/grants``."""
+
+    limit: Annotated[int, Meta(ge=0, le=2**31 - 1)] = 0
+    cursor: str = ""
+
+
 class Grants(Answer, kw_only=True, frozen=True):
     """Every grant that reaches a memory."""
 
     data: list[Grant]
-    next_cursor: None = None
+    next_cursor: str | None = None
 
 
 class Observing(Answer, kw_only=True, frozen=True):

@@ -25,6 +25,8 @@ SAFE: Final = tuple(
         "Tree/ExistingNodes",
         "Tree/ListNodeIds",
         "Tree/DiscardNodes",
+        "Tree/ListDeletedNodes",
+        "Tree/PurgeNodes",
     )
 )
 """What may be sent twice: reads, and what answers the same again."""
@@ -84,9 +86,15 @@ class AuthzTree:
         )
         return _node(await self._tree.UpdateNode(request))
 
-    async def delete(self, memory_id: str) -> tuple[str, ...]:
-        answer = await self._tree.DeleteNode(wire.DeleteNodeRequest(id=memory_id), timeout=60.0)
+    async def delete(self, memory_id: str) -> None:
+        await self._tree.DeleteNode(wire.DeleteNodeRequest(id=memory_id))
+
+    async def deleted(self, limit: int) -> tuple[str, ...]:
+        answer = await self._tree.ListDeletedNodes(wire.ListDeletedNodesRequest(limit=limit))
         return tuple(answer.memory_ids)
+
+    async def purge(self, memory_ids: Sequence[str]) -> None:
+        await self._tree.PurgeNodes(wire.PurgeNodesRequest(memory_ids=memory_ids))
 
     async def existing(self, memory_ids: Sequence[str]) -> frozenset[str]:
         request = wire.ExistingNodesRequest(memory_ids=memory_ids)

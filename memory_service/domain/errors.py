@@ -1,11 +1,23 @@
 """The refusals of this service, each in one place (Memories, section 12)."""
 
+from collections.abc import Generator
+from contextlib import contextmanager
+
 from service_kit.errors import GroveError
 
 
-def memory_not_found() -> GroveError:
+@contextmanager
+def naming(param: str) -> Generator[None]:
+    """Refusals of the block are about this field of the request."""
+    try:
+        yield
+    except GroveError as error:
+        raise GroveError(error.code, error.message, param=param, detail=error.detail) from error
+
+
+def memory_not_found(param: str | None = None) -> GroveError:
     """No such memory, or one the caller may not see: one answer for both."""
-    return GroveError("memory_not_found", "There is no such memory.")
+    return GroveError("memory_not_found", "There is no such memory.", param=param)
 
 
 def record_not_found() -> GroveError:

@@ -1,7 +1,6 @@
 """Creating, reading, changing and deleting memories (Memories, sections 2 and 3)."""
 
 import hashlib
-from collections.abc import Sequence
 from typing import Final
 
 from memory_service.domain import errors
@@ -13,11 +12,13 @@ from memory_service.domain.model import (
     Idempotency,
     Memory,
     MemoryPage,
+    Node,
     Page,
     Privilege,
 )
 from memory_service.domain.ports import AccessTree, Descriptions, Provider
 from service_kit.clock import Clock
+from service_kit.errors import GroveError
 from service_kit.identity import current_passport
 from service_kit.ids import new_id
 
@@ -52,9 +53,10 @@ class Memories:
     ) -> Memory:
         """Creates a memory below ``parent_id`` ("": a root); ``stated`` carries name, description and provider.
 
-        Authz records the node first and the description follows, so a crash between the two leaves a node
-        nobody is shown, which the reconciler discards. With a key the id is derived from it, so a repeat
-        after such a crash finishes the same memory.
+        The description is written first and the node, which is what makes a memory be there, in one step after
+        it: a crash between the two leaves a description that nobody can reach, which the reconciler removes,
+        and never a memory half there. With a key the id is derived from it, so a repeat after such a crash
+        finishes the same memory.
         """
         _check_name(stated.name)
         _check_description(stated.description)
@@ -64,14 +66,29 @@ class Memories:
             return await self._describer.one(done, None)
         provider = await self._provider_for(stated.provider, parent_id)
         memory_id = _derived_id(principal, idempotency.key) if idempotency.key else new_id("hmem")
-        node = await self._access.create(memory_id, parent_id, restricted=restricted)
         now = self._clock.now()
         description = Description(memory_id, stated.name, stated.description, provider, now, now)
         async with self._descriptions.begin() as tx:
             await tx.add(description)
-            if idempotency.key:
+        node = await self._plant(description, parent_id, restricted=restricted, keyed=bool(idempotency.key))
+        if idempotency.key:
+            async with self._descriptions.begin() as tx:
                 await tx.remember(principal, _CREATE, idempotency, memory_id)
         return Memory(node, description, 0)
+
+    async def _plant(
+        self, description: Description, parent_id: str, *, restricted: bool, keyed: bool
+    ) -> Node:
+        """Makes the node. Refused, its description goes too; that of a keyed one is left to the reconciler,
+        for it may be shared with a repeat that is under way.
+        """
+        try:
+            return await self._access.create(description.id, parent_id, restricted=restricted)
+        except GroveError as error:
+            if not keyed and not error.retryable:
+                async with self._descriptions.begin() as tx:
+                    await tx.remove([description.id])
+            raise
 
     async def get(self, memory_id: str) -> Memory:
         """A memory on which the caller holds any privilege."""
@@ -116,12 +133,14 @@ class Memories:
     async def delete(self, memory_id: str) -> Memory:
         """Deletes a memory, its records and its descendants; answers it as it was.
 
-        From authz's answer on nobody sees any of it. The records go in a job that this transaction
-        enqueues; a crash before it is mended by the reconciler.
+        From authz's answer on nobody sees any of it. Names and records go in jobs, however many they are; a
+        crash before they are enqueued is mended by the reconciler. ``memory_busy`` while a consolidation
+        runs in it or below it.
         """
         memory = await self._describer.one(memory_id, Privilege.DELETE)
-        removed = await self._access.delete(memory_id)
-        await forget_memories(self._descriptions, removed)
+        await self._access.delete(memory_id)
+        async with self._descriptions.begin() as tx:
+            await tx.enqueue_clearing()
         return memory
 
     async def providers(self) -> tuple[Capabilities, ...]:
@@ -142,22 +161,20 @@ class Memories:
         return memory_id
 
     async def _provider_for(self, named: str, parent_id: str) -> str:
-        """The provider named, else the parent's, else the default."""
+        """The provider named, else the parent's, else the default. Needs ``create`` on the parent."""
+        if parent_id:
+            with errors.naming("parent_id"):
+                await self._access.check(parent_id, Privilege.CREATE)
         if named:
             if named not in {one.id for one in await self._provider.describe()}:
                 raise errors.unknown_provider(named)
             return named
         if not parent_id:
             return self._default_provider
-        parent = await self._describer.one(parent_id, None)
-        return parent.description.provider
-
-
-async def forget_memories(descriptions: Descriptions, memory_ids: Sequence[str]) -> None:
-    """Removes descriptions and enqueues the purge of their records, in one transaction."""
-    async with descriptions.begin() as tx:
-        for purge in await tx.remove(memory_ids):
-            await tx.enqueue_purge(purge)
+        parent = (await self._descriptions.get([parent_id])).get(parent_id)
+        if parent is None:
+            raise errors.memory_not_found("parent_id")
+        return parent.provider
 
 
 def _derived_id(principal: str, key: str) -> str:

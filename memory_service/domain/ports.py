@@ -66,8 +66,16 @@ class AccessTree(Protocol):
         """Moves or restricts, and demands ``other`` for what changes outside the tree."""
         ...
 
-    async def delete(self, memory_id: str) -> tuple[str, ...]:
-        """Removes the node and everything below it; answers the ids removed."""
+    async def delete(self, memory_id: str) -> None:
+        """From the answer on nobody sees the node or anything below it. ``memory_busy`` while work is under way."""
+        ...
+
+    async def deleted(self, limit: int) -> tuple[str, ...]:
+        """Some of the nodes that were deleted and whose content may still be there. For the purge."""
+        ...
+
+    async def purge(self, memory_ids: Sequence[str]) -> None:
+        """Lets go of deleted nodes; what lay below them is answered by :meth:`deleted` next. For the purge."""
         ...
 
     async def existing(self, memory_ids: Sequence[str]) -> frozenset[str]:
@@ -112,6 +120,10 @@ class Transaction(Protocol):
 
     async def enqueue_purge(self, purge: Purge) -> None:
         """Enqueues the purge of records, in this transaction."""
+        ...
+
+    async def enqueue_clearing(self) -> None:
+        """Enqueues the clearing of all that was deleted, in this transaction."""
         ...
 
 

@@ -4,7 +4,7 @@ import logging
 from datetime import datetime, timedelta
 from typing import Final
 
-from memory_service.domain.memories import forget_memories
+from memory_service.domain.clear import clear_deleted, forget_memories
 from memory_service.domain.model import Page
 from memory_service.domain.ports import AccessTree, Descriptions
 from service_kit.clock import Clock
@@ -19,7 +19,9 @@ _log = logging.getLogger(__name__)
 
 
 class Reconciler:
-    """Compares the two sides: nodes without a description are discarded, descriptions without a node purged."""
+    """Compares the two sides: nodes without a description are discarded, descriptions without a node purged,
+    and what was deleted is cleared.
+    """
 
     def __init__(self, access: AccessTree, descriptions: Descriptions, clock: Clock) -> None:
         self._access = access
@@ -29,6 +31,7 @@ class Reconciler:
     async def run(self) -> None:
         """One pass over everything that has settled, in batches."""
         before = self._clock.now() - SETTLED
+        await clear_deleted(self._access, self._descriptions)
         discarded = await self._discard_half_created(before)
         purged = await self._purge_half_deleted(before)
         await self._descriptions.drop_old_keys(self._clock.now() - KEYS_KEPT)

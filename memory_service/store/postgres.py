@@ -12,6 +12,7 @@ from service_kit.db.pool import Database
 from service_kit.db.tx import Row, Tx
 from service_kit.jobs import Jobs
 
+CLEAR: Final = "clear"
 PURGE: Final = "purge"
 """The name of the job that removes a deleted memory's records."""
 _PURGE_BATCH: Final = 500
@@ -79,6 +80,10 @@ class PostgresTransaction:
         await self._jobs.defer(
             self._tx, PURGE, {"provider": purge.provider, "memory_ids": list(purge.memory_ids)}
         )
+
+    async def enqueue_clearing(self) -> None:
+        # One that waits will see what this transaction follows.
+        await self._jobs.defer(self._tx, CLEAR, {}, once=CLEAR)
 
 
 class PostgresDescriptions:

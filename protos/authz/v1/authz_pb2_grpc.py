@@ -116,6 +116,11 @@ class TokensStub:
                 request_serializer=protos_dot_authz_dot_v1_dot_authz__pb2.CreateTokenRequest.SerializeToString,
                 response_deserializer=protos_dot_authz_dot_v1_dot_authz__pb2.Token.FromString,
                 _registered_method=True)
+        self.ListTokens = channel.unary_unary(
+                '/grovekeeper.authz.v1.Tokens/ListTokens',
+                request_serializer=protos_dot_authz_dot_v1_dot_authz__pb2.ListTokensRequest.SerializeToString,
+                response_deserializer=protos_dot_authz_dot_v1_dot_authz__pb2.TokenPage.FromString,
+                _registered_method=True)
         self.RevokeToken = channel.unary_unary(
                 '/grovekeeper.authz.v1.Tokens/RevokeToken',
                 request_serializer=protos_dot_authz_dot_v1_dot_authz__pb2.RevokeTokenRequest.SerializeToString,
@@ -139,8 +144,16 @@ class TokensServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListTokens(self, request, context):
+        """Every token there is or was, newest first, never the token itself. Needs scope `admin`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def RevokeToken(self, request, context):
-        """Revokes by id or by the token itself; holds for the next request. Needs scope `admin`. Unknown: `grovekeeper_not_found`.
+        """Revokes by id or by the token itself (ours or a JWT); holds for the next request. Needs scope `admin`.
+        Unknown: `grovekeeper_not_found`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -160,6 +173,11 @@ def add_TokensServicer_to_server(servicer, server):
                     servicer.CreateToken,
                     request_deserializer=protos_dot_authz_dot_v1_dot_authz__pb2.CreateTokenRequest.FromString,
                     response_serializer=protos_dot_authz_dot_v1_dot_authz__pb2.Token.SerializeToString,
+            ),
+            'ListTokens': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListTokens,
+                    request_deserializer=protos_dot_authz_dot_v1_dot_authz__pb2.ListTokensRequest.FromString,
+                    response_serializer=protos_dot_authz_dot_v1_dot_authz__pb2.TokenPage.SerializeToString,
             ),
             'RevokeToken': grpc.unary_unary_rpc_method_handler(
                     servicer.RevokeToken,
@@ -200,6 +218,33 @@ class Tokens:
             '/grovekeeper.authz.v1.Tokens/CreateToken',
             protos_dot_authz_dot_v1_dot_authz__pb2.CreateTokenRequest.SerializeToString,
             protos_dot_authz_dot_v1_dot_authz__pb2.Token.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListTokens(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/grovekeeper.authz.v1.Tokens/ListTokens',
+            protos_dot_authz_dot_v1_dot_authz__pb2.ListTokensRequest.SerializeToString,
+            protos_dot_authz_dot_v1_dot_authz__pb2.TokenPage.FromString,
             options,
             channel_credentials,
             insecure,
@@ -265,6 +310,394 @@ class Tokens:
             _registered_method=True)
 
 
+class PrincipalsStub:
+    """Who there is: the caller itself, and the groups an administrator keeps. Groups hold people, programs and harnesses; a
+    group in a group is refused. All but WhoAmI need scope `admin`.
+    """
+
+    def __init__(self, channel):
+        """Constructor.
+
+        Args:
+            channel: A grpc.Channel.
+        """
+        self.WhoAmI = channel.unary_unary(
+                '/grovekeeper.authz.v1.Principals/WhoAmI',
+                request_serializer=protos_dot_authz_dot_v1_dot_authz__pb2.WhoAmIRequest.SerializeToString,
+                response_deserializer=protos_dot_authz_dot_v1_dot_authz__pb2.WhoAmIResponse.FromString,
+                _registered_method=True)
+        self.CreateGroup = channel.unary_unary(
+                '/grovekeeper.authz.v1.Principals/CreateGroup',
+                request_serializer=protos_dot_authz_dot_v1_dot_authz__pb2.CreateGroupRequest.SerializeToString,
+                response_deserializer=protos_dot_authz_dot_v1_dot_authz__pb2.Group.FromString,
+                _registered_method=True)
+        self.ListGroups = channel.unary_unary(
+                '/grovekeeper.authz.v1.Principals/ListGroups',
+                request_serializer=protos_dot_authz_dot_v1_dot_authz__pb2.ListGroupsRequest.SerializeToString,
+                response_deserializer=protos_dot_authz_dot_v1_dot_authz__pb2.GroupPage.FromString,
+                _registered_method=True)
+        self.GetGroup = channel.unary_unary(
+                '/grovekeeper.authz.v1.Principals/GetGroup',
+                request_serializer=protos_dot_authz_dot_v1_dot_authz__pb2.GetGroupRequest.SerializeToString,
+                response_deserializer=protos_dot_authz_dot_v1_dot_authz__pb2.Group.FromString,
+                _registered_method=True)
+        self.DeleteGroup = channel.unary_unary(
+                '/grovekeeper.authz.v1.Principals/DeleteGroup',
+                request_serializer=protos_dot_authz_dot_v1_dot_authz__pb2.DeleteGroupRequest.SerializeToString,
+                response_deserializer=protos_dot_authz_dot_v1_dot_authz__pb2.Group.FromString,
+                _registered_method=True)
+        self.AddMember = channel.unary_unary(
+                '/grovekeeper.authz.v1.Principals/AddMember',
+                request_serializer=protos_dot_authz_dot_v1_dot_authz__pb2.AddMemberRequest.SerializeToString,
+                response_deserializer=protos_dot_authz_dot_v1_dot_authz__pb2.Member.FromString,
+                _registered_method=True)
+        self.RemoveMember = channel.unary_unary(
+                '/grovekeeper.authz.v1.Principals/RemoveMember',
+                request_serializer=protos_dot_authz_dot_v1_dot_authz__pb2.RemoveMemberRequest.SerializeToString,
+                response_deserializer=protos_dot_authz_dot_v1_dot_authz__pb2.Member.FromString,
+                _registered_method=True)
+        self.ListMembers = channel.unary_unary(
+                '/grovekeeper.authz.v1.Principals/ListMembers',
+                request_serializer=protos_dot_authz_dot_v1_dot_authz__pb2.ListMembersRequest.SerializeToString,
+                response_deserializer=protos_dot_authz_dot_v1_dot_authz__pb2.MemberPage.FromString,
+                _registered_method=True)
+
+
+class PrincipalsServicer:
+    """Who there is: the caller itself, and the groups an administrator keeps. Groups hold people, programs and harnesses; a
+    group in a group is refused. All but WhoAmI need scope `admin`.
+    """
+
+    def WhoAmI(self, request, context):
+        """Who a passport speaks for, with every group that counts for it now.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CreateGroup(self, request, context):
+        """Errors: `grovekeeper_conflict` when the group is there already.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListGroups(self, request, context):
+        """By name.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetGroup(self, request, context):
+        """Errors: `grovekeeper_not_found`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DeleteGroup(self, request, context):
+        """Removes the group, its members' membership and every grant it holds, at once. Errors: `grovekeeper_not_found`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def AddMember(self, request, context):
+        """Again is as good as once. Errors: `grovekeeper_not_found` for the group, `invalid_input` for a group as a member
+        and past the bounds.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RemoveMember(self, request, context):
+        """Holds for the next request. Errors: `grovekeeper_not_found` for the group and for who is no member.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListMembers(self, request, context):
+        """By principal. Errors: `grovekeeper_not_found`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+
+def add_PrincipalsServicer_to_server(servicer, server):
+    rpc_method_handlers = {
+            'WhoAmI': grpc.unary_unary_rpc_method_handler(
+                    servicer.WhoAmI,
+                    request_deserializer=protos_dot_authz_dot_v1_dot_authz__pb2.WhoAmIRequest.FromString,
+                    response_serializer=protos_dot_authz_dot_v1_dot_authz__pb2.WhoAmIResponse.SerializeToString,
+            ),
+            'CreateGroup': grpc.unary_unary_rpc_method_handler(
+                    servicer.CreateGroup,
+                    request_deserializer=protos_dot_authz_dot_v1_dot_authz__pb2.CreateGroupRequest.FromString,
+                    response_serializer=protos_dot_authz_dot_v1_dot_authz__pb2.Group.SerializeToString,
+            ),
+            'ListGroups': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListGroups,
+                    request_deserializer=protos_dot_authz_dot_v1_dot_authz__pb2.ListGroupsRequest.FromString,
+                    response_serializer=protos_dot_authz_dot_v1_dot_authz__pb2.GroupPage.SerializeToString,
+            ),
+            'GetGroup': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetGroup,
+                    request_deserializer=protos_dot_authz_dot_v1_dot_authz__pb2.GetGroupRequest.FromString,
+                    response_serializer=protos_dot_authz_dot_v1_dot_authz__pb2.Group.SerializeToString,
+            ),
+            'DeleteGroup': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteGroup,
+                    request_deserializer=protos_dot_authz_dot_v1_dot_authz__pb2.DeleteGroupRequest.FromString,
+                    response_serializer=protos_dot_authz_dot_v1_dot_authz__pb2.Group.SerializeToString,
+            ),
+            'AddMember': grpc.unary_unary_rpc_method_handler(
+                    servicer.AddMember,
+                    request_deserializer=protos_dot_authz_dot_v1_dot_authz__pb2.AddMemberRequest.FromString,
+                    response_serializer=protos_dot_authz_dot_v1_dot_authz__pb2.Member.SerializeToString,
+            ),
+            'RemoveMember': grpc.unary_unary_rpc_method_handler(
+                    servicer.RemoveMember,
+                    request_deserializer=protos_dot_authz_dot_v1_dot_authz__pb2.RemoveMemberRequest.FromString,
+                    response_serializer=protos_dot_authz_dot_v1_dot_authz__pb2.Member.SerializeToString,
+            ),
+            'ListMembers': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListMembers,
+                    request_deserializer=protos_dot_authz_dot_v1_dot_authz__pb2.ListMembersRequest.FromString,
+                    response_serializer=protos_dot_authz_dot_v1_dot_authz__pb2.MemberPage.SerializeToString,
+            ),
+    }
+    generic_handler = grpc.method_handlers_generic_handler(
+            'grovekeeper.authz.v1.Principals', rpc_method_handlers)
+    server.add_generic_rpc_handlers((generic_handler,))
+    server.add_registered_method_handlers('grovekeeper.authz.v1.Principals', rpc_method_handlers)
+
+
+ # This class is part of an EXPERIMENTAL API.
+class Principals:
+    """Who there is: the caller itself, and the groups an administrator keeps. Groups hold people, programs and harnesses; a
+    group in a group is refused. All but WhoAmI need scope `admin`.
+    """
+
+    @staticmethod
+    def WhoAmI(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/grovekeeper.authz.v1.Principals/WhoAmI',
+            protos_dot_authz_dot_v1_dot_authz__pb2.WhoAmIRequest.SerializeToString,
+            protos_dot_authz_dot_v1_dot_authz__pb2.WhoAmIResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CreateGroup(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/grovekeeper.authz.v1.Principals/CreateGroup',
+            protos_dot_authz_dot_v1_dot_authz__pb2.CreateGroupRequest.SerializeToString,
+            protos_dot_authz_dot_v1_dot_authz__pb2.Group.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListGroups(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/grovekeeper.authz.v1.Principals/ListGroups',
+            protos_dot_authz_dot_v1_dot_authz__pb2.ListGroupsRequest.SerializeToString,
+            protos_dot_authz_dot_v1_dot_authz__pb2.GroupPage.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetGroup(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/grovekeeper.authz.v1.Principals/GetGroup',
+            protos_dot_authz_dot_v1_dot_authz__pb2.GetGroupRequest.SerializeToString,
+            protos_dot_authz_dot_v1_dot_authz__pb2.Group.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeleteGroup(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/grovekeeper.authz.v1.Principals/DeleteGroup',
+            protos_dot_authz_dot_v1_dot_authz__pb2.DeleteGroupRequest.SerializeToString,
+            protos_dot_authz_dot_v1_dot_authz__pb2.Group.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AddMember(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/grovekeeper.authz.v1.Principals/AddMember',
+            protos_dot_authz_dot_v1_dot_authz__pb2.AddMemberRequest.SerializeToString,
+            protos_dot_authz_dot_v1_dot_authz__pb2.Member.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RemoveMember(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/grovekeeper.authz.v1.Principals/RemoveMember',
+            protos_dot_authz_dot_v1_dot_authz__pb2.RemoveMemberRequest.SerializeToString,
+            protos_dot_authz_dot_v1_dot_authz__pb2.Member.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListMembers(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/grovekeeper.authz.v1.Principals/ListMembers',
+            protos_dot_authz_dot_v1_dot_authz__pb2.ListMembersRequest.SerializeToString,
+            protos_dot_authz_dot_v1_dot_authz__pb2.MemberPage.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+
 class AccessStub:
     """Decisions and listings for the caller named by the passport.
     """
@@ -299,6 +732,11 @@ class AccessStub:
                 '/grovekeeper.authz.v1.Access/ListDescendants',
                 request_serializer=protos_dot_authz_dot_v1_dot_authz__pb2.ListDescendantsRequest.SerializeToString,
                 response_deserializer=protos_dot_authz_dot_v1_dot_authz__pb2.NodePage.FromString,
+                _registered_method=True)
+        self.Explain = channel.unary_unary(
+                '/grovekeeper.authz.v1.Access/Explain',
+                request_serializer=protos_dot_authz_dot_v1_dot_authz__pb2.ExplainRequest.SerializeToString,
+                response_deserializer=protos_dot_authz_dot_v1_dot_authz__pb2.ExplainResponse.FromString,
                 _registered_method=True)
 
 
@@ -343,6 +781,15 @@ class AccessServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Explain(self, request, context):
+        """Why a principal holds what it holds on a memory: the grants that give each privilege, and those the cutoff stopped.
+        For the scope `admin`, which is told everything, and for holders of `delete`, who are told what they may see.
+        Errors: `memory_not_found`, `memory_forbidden`, `invalid_input`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AccessServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -370,6 +817,11 @@ def add_AccessServicer_to_server(servicer, server):
                     servicer.ListDescendants,
                     request_deserializer=protos_dot_authz_dot_v1_dot_authz__pb2.ListDescendantsRequest.FromString,
                     response_serializer=protos_dot_authz_dot_v1_dot_authz__pb2.NodePage.SerializeToString,
+            ),
+            'Explain': grpc.unary_unary_rpc_method_handler(
+                    servicer.Explain,
+                    request_deserializer=protos_dot_authz_dot_v1_dot_authz__pb2.ExplainRequest.FromString,
+                    response_serializer=protos_dot_authz_dot_v1_dot_authz__pb2.ExplainResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -518,6 +970,33 @@ class Access:
             metadata,
             _registered_method=True)
 
+    @staticmethod
+    def Explain(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/grovekeeper.authz.v1.Access/Explain',
+            protos_dot_authz_dot_v1_dot_authz__pb2.ExplainRequest.SerializeToString,
+            protos_dot_authz_dot_v1_dot_authz__pb2.ExplainResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
 
 class TreeStub:
     """The tree's shape. memory_service is the only caller; every change is one transaction.
@@ -543,6 +1022,26 @@ class TreeStub:
                 '/grovekeeper.authz.v1.Tree/DeleteNode',
                 request_serializer=protos_dot_authz_dot_v1_dot_authz__pb2.DeleteNodeRequest.SerializeToString,
                 response_deserializer=protos_dot_authz_dot_v1_dot_authz__pb2.DeleteNodeResponse.FromString,
+                _registered_method=True)
+        self.ListDeletedNodes = channel.unary_unary(
+                '/grovekeeper.authz.v1.Tree/ListDeletedNodes',
+                request_serializer=protos_dot_authz_dot_v1_dot_authz__pb2.ListDeletedNodesRequest.SerializeToString,
+                response_deserializer=protos_dot_authz_dot_v1_dot_authz__pb2.ListDeletedNodesResponse.FromString,
+                _registered_method=True)
+        self.PurgeNodes = channel.unary_unary(
+                '/grovekeeper.authz.v1.Tree/PurgeNodes',
+                request_serializer=protos_dot_authz_dot_v1_dot_authz__pb2.PurgeNodesRequest.SerializeToString,
+                response_deserializer=protos_dot_authz_dot_v1_dot_authz__pb2.PurgeNodesResponse.FromString,
+                _registered_method=True)
+        self.HoldNode = channel.unary_unary(
+                '/grovekeeper.authz.v1.Tree/HoldNode',
+                request_serializer=protos_dot_authz_dot_v1_dot_authz__pb2.HoldNodeRequest.SerializeToString,
+                response_deserializer=protos_dot_authz_dot_v1_dot_authz__pb2.HoldNodeResponse.FromString,
+                _registered_method=True)
+        self.ReleaseNode = channel.unary_unary(
+                '/grovekeeper.authz.v1.Tree/ReleaseNode',
+                request_serializer=protos_dot_authz_dot_v1_dot_authz__pb2.ReleaseNodeRequest.SerializeToString,
+                response_deserializer=protos_dot_authz_dot_v1_dot_authz__pb2.ReleaseNodeResponse.FromString,
                 _registered_method=True)
         self.ExistingNodes = channel.unary_unary(
                 '/grovekeeper.authz.v1.Tree/ExistingNodes',
@@ -576,7 +1075,7 @@ class TreeServicer:
     def UpdateNode(self, request, context):
         """Moves and/or restricts. A move needs `delete` on the node and `create` on the new parent; `restricted` needs `delete`;
         a change of neither checks `required_for_other` (what memory_service needs for a rename: `write`).
-        Errors: memory_invalid (cycle, too deep), memory_not_found, memory_forbidden.
+        Errors: memory_invalid (cycle, too deep), memory_not_found, memory_forbidden, memory_busy (moves only).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -584,7 +1083,38 @@ class TreeServicer:
 
     def DeleteNode(self, request, context):
         """Removes the node and everything below it; from the answer on nobody sees any of it. Needs `delete` on the node.
-        Answers the ids removed (at most 100,000, else memory_invalid), the node itself included.
+        One row changes, however much lies below: the rows go later, by ListDeletedNodes and PurgeNodes.
+        Errors: memory_not_found, memory_forbidden, memory_busy.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListDeletedNodes(self, request, context):
+        """Nodes that were deleted and are still kept, some of them at most. Needs scope `service`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def PurgeNodes(self, request, context):
+        """Lets go of deleted nodes whose content is gone; what lay directly below them is listed next. Needs scope `service`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def HoldNode(self, request, context):
+        """Marks a node as worked upon (a consolidation runs): until it is released or the mark lapses, neither it nor anything
+        above it is moved or deleted (memory_busy). The same holder again prolongs it. Needs scope `service`.
+        Errors: memory_not_found.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ReleaseNode(self, request, context):
+        """Takes the mark off; one that is not there is off. Needs scope `service`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -628,6 +1158,26 @@ def add_TreeServicer_to_server(servicer, server):
                     servicer.DeleteNode,
                     request_deserializer=protos_dot_authz_dot_v1_dot_authz__pb2.DeleteNodeRequest.FromString,
                     response_serializer=protos_dot_authz_dot_v1_dot_authz__pb2.DeleteNodeResponse.SerializeToString,
+            ),
+            'ListDeletedNodes': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListDeletedNodes,
+                    request_deserializer=protos_dot_authz_dot_v1_dot_authz__pb2.ListDeletedNodesRequest.FromString,
+                    response_serializer=protos_dot_authz_dot_v1_dot_authz__pb2.ListDeletedNodesResponse.SerializeToString,
+            ),
+            'PurgeNodes': grpc.unary_unary_rpc_method_handler(
+                    servicer.PurgeNodes,
+                    request_deserializer=protos_dot_authz_dot_v1_dot_authz__pb2.PurgeNodesRequest.FromString,
+                    response_serializer=protos_dot_authz_dot_v1_dot_authz__pb2.PurgeNodesResponse.SerializeToString,
+            ),
+            'HoldNode': grpc.unary_unary_rpc_method_handler(
+                    servicer.HoldNode,
+                    request_deserializer=protos_dot_authz_dot_v1_dot_authz__pb2.HoldNodeRequest.FromString,
+                    response_serializer=protos_dot_authz_dot_v1_dot_authz__pb2.HoldNodeResponse.SerializeToString,
+            ),
+            'ReleaseNode': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReleaseNode,
+                    request_deserializer=protos_dot_authz_dot_v1_dot_authz__pb2.ReleaseNodeRequest.FromString,
+                    response_serializer=protos_dot_authz_dot_v1_dot_authz__pb2.ReleaseNodeResponse.SerializeToString,
             ),
             'ExistingNodes': grpc.unary_unary_rpc_method_handler(
                     servicer.ExistingNodes,
@@ -727,6 +1277,114 @@ class Tree:
             '/grovekeeper.authz.v1.Tree/DeleteNode',
             protos_dot_authz_dot_v1_dot_authz__pb2.DeleteNodeRequest.SerializeToString,
             protos_dot_authz_dot_v1_dot_authz__pb2.DeleteNodeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListDeletedNodes(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/grovekeeper.authz.v1.Tree/ListDeletedNodes',
+            protos_dot_authz_dot_v1_dot_authz__pb2.ListDeletedNodesRequest.SerializeToString,
+            protos_dot_authz_dot_v1_dot_authz__pb2.ListDeletedNodesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PurgeNodes(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/grovekeeper.authz.v1.Tree/PurgeNodes',
+            protos_dot_authz_dot_v1_dot_authz__pb2.PurgeNodesRequest.SerializeToString,
+            protos_dot_authz_dot_v1_dot_authz__pb2.PurgeNodesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def HoldNode(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/grovekeeper.authz.v1.Tree/HoldNode',
+            protos_dot_authz_dot_v1_dot_authz__pb2.HoldNodeRequest.SerializeToString,
+            protos_dot_authz_dot_v1_dot_authz__pb2.HoldNodeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReleaseNode(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/grovekeeper.authz.v1.Tree/ReleaseNode',
+            protos_dot_authz_dot_v1_dot_authz__pb2.ReleaseNodeRequest.SerializeToString,
+            protos_dot_authz_dot_v1_dot_authz__pb2.ReleaseNodeResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -1019,6 +1677,82 @@ class Grants:
             '/grovekeeper.authz.v1.Grants/AttachHarness',
             protos_dot_authz_dot_v1_dot_authz__pb2.AttachHarnessRequest.SerializeToString,
             protos_dot_authz_dot_v1_dot_authz__pb2.AttachHarnessResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+
+class AuditStub:
+    """What was changed in who may reach what, and what was refused; only ever added to.
+    """
+
+    def __init__(self, channel):
+        """Constructor.
+
+        Args:
+            channel: A grpc.Channel.
+        """
+        self.ListAudit = channel.unary_unary(
+                '/grovekeeper.authz.v1.Audit/ListAudit',
+                request_serializer=protos_dot_authz_dot_v1_dot_authz__pb2.ListAuditRequest.SerializeToString,
+                response_deserializer=protos_dot_authz_dot_v1_dot_authz__pb2.AuditPage.FromString,
+                _registered_method=True)
+
+
+class AuditServicer:
+    """What was changed in who may reach what, and what was refused; only ever added to.
+    """
+
+    def ListAudit(self, request, context):
+        """Needs scope `admin`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+
+def add_AuditServicer_to_server(servicer, server):
+    rpc_method_handlers = {
+            'ListAudit': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListAudit,
+                    request_deserializer=protos_dot_authz_dot_v1_dot_authz__pb2.ListAuditRequest.FromString,
+                    response_serializer=protos_dot_authz_dot_v1_dot_authz__pb2.AuditPage.SerializeToString,
+            ),
+    }
+    generic_handler = grpc.method_handlers_generic_handler(
+            'grovekeeper.authz.v1.Audit', rpc_method_handlers)
+    server.add_generic_rpc_handlers((generic_handler,))
+    server.add_registered_method_handlers('grovekeeper.authz.v1.Audit', rpc_method_handlers)
+
+
+ # This class is part of an EXPERIMENTAL API.
+class Audit:
+    """What was changed in who may reach what, and what was refused; only ever added to.
+    """
+
+    @staticmethod
+    def ListAudit(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/grovekeeper.authz.v1.Audit/ListAudit',
+            protos_dot_authz_dot_v1_dot_authz__pb2.ListAuditRequest.SerializeToString,
+            protos_dot_authz_dot_v1_dot_authz__pb2.AuditPage.FromString,
             options,
             channel_credentials,
             insecure,

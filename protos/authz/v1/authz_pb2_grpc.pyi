@@ -68,8 +68,12 @@ class TokensStub:
     def __new__(cls, channel: _aio.Channel) -> TokensAsyncStub: ...
     CreateToken: _grpc.UnaryUnaryMultiCallable[_authz_pb2.CreateTokenRequest, _authz_pb2.Token]
     """Issues an opaque bearer token. Needs scope `admin`. The token is answered once and stored hashed."""
+    ListTokens: _grpc.UnaryUnaryMultiCallable[_authz_pb2.ListTokensRequest, _authz_pb2.TokenPage]
+    """Every token there is or was, newest first, never the token itself. Needs scope `admin`."""
     RevokeToken: _grpc.UnaryUnaryMultiCallable[_authz_pb2.RevokeTokenRequest, _authz_pb2.RevokeTokenResponse]
-    """Revokes by id or by the token itself; holds for the next request. Needs scope `admin`. Unknown: `grovekeeper_not_found`."""
+    """Revokes by id or by the token itself (ours or a JWT); holds for the next request. Needs scope `admin`.
+    Unknown: `grovekeeper_not_found`.
+    """
     MintHarnessPassport: _grpc.UnaryUnaryMultiCallable[_authz_pb2.MintHarnessPassportRequest, _authz_pb2.MintHarnessPassportResponse]
     """A passport for a harness, for one session, narrowed to what it is attached to. Needs scope `service`."""
 
@@ -80,8 +84,12 @@ class TokensAsyncStub(TokensStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     CreateToken: _aio.UnaryUnaryMultiCallable[_authz_pb2.CreateTokenRequest, _authz_pb2.Token]  # type: ignore[assignment]
     """Issues an opaque bearer token. Needs scope `admin`. The token is answered once and stored hashed."""
+    ListTokens: _aio.UnaryUnaryMultiCallable[_authz_pb2.ListTokensRequest, _authz_pb2.TokenPage]  # type: ignore[assignment]
+    """Every token there is or was, newest first, never the token itself. Needs scope `admin`."""
     RevokeToken: _aio.UnaryUnaryMultiCallable[_authz_pb2.RevokeTokenRequest, _authz_pb2.RevokeTokenResponse]  # type: ignore[assignment]
-    """Revokes by id or by the token itself; holds for the next request. Needs scope `admin`. Unknown: `grovekeeper_not_found`."""
+    """Revokes by id or by the token itself (ours or a JWT); holds for the next request. Needs scope `admin`.
+    Unknown: `grovekeeper_not_found`.
+    """
     MintHarnessPassport: _aio.UnaryUnaryMultiCallable[_authz_pb2.MintHarnessPassportRequest, _authz_pb2.MintHarnessPassportResponse]  # type: ignore[assignment]
     """A passport for a harness, for one session, narrowed to what it is attached to. Needs scope `service`."""
 
@@ -97,12 +105,22 @@ class TokensServicer(metaclass=_abc_1.ABCMeta):
         """Issues an opaque bearer token. Needs scope `admin`. The token is answered once and stored hashed."""
 
     @_abc_1.abstractmethod
+    def ListTokens(
+        self,
+        request: _authz_pb2.ListTokensRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_authz_pb2.TokenPage, _abc.Awaitable[_authz_pb2.TokenPage]]:
+        """Every token there is or was, newest first, never the token itself. Needs scope `admin`."""
+
+    @_abc_1.abstractmethod
     def RevokeToken(
         self,
         request: _authz_pb2.RevokeTokenRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_authz_pb2.RevokeTokenResponse, _abc.Awaitable[_authz_pb2.RevokeTokenResponse]]:
-        """Revokes by id or by the token itself; holds for the next request. Needs scope `admin`. Unknown: `grovekeeper_not_found`."""
+        """Revokes by id or by the token itself (ours or a JWT); holds for the next request. Needs scope `admin`.
+        Unknown: `grovekeeper_not_found`.
+        """
 
     @_abc_1.abstractmethod
     def MintHarnessPassport(
@@ -113,6 +131,133 @@ class TokensServicer(metaclass=_abc_1.ABCMeta):
         """A passport for a harness, for one session, narrowed to what it is attached to. Needs scope `service`."""
 
 def add_TokensServicer_to_server(servicer: TokensServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
+
+class PrincipalsStub:
+    """Who there is: the caller itself, and the groups an administrator keeps. Groups hold people, programs and harnesses; a
+    group in a group is refused. All but WhoAmI need scope `admin`.
+    """
+
+    @_typing.overload
+    def __new__(cls, channel: _grpc.Channel) -> _Self: ...
+    @_typing.overload
+    def __new__(cls, channel: _aio.Channel) -> PrincipalsAsyncStub: ...
+    WhoAmI: _grpc.UnaryUnaryMultiCallable[_authz_pb2.WhoAmIRequest, _authz_pb2.WhoAmIResponse]
+    """Who a passport speaks for, with every group that counts for it now."""
+    CreateGroup: _grpc.UnaryUnaryMultiCallable[_authz_pb2.CreateGroupRequest, _authz_pb2.Group]
+    """Errors: `grovekeeper_conflict` when the group is there already."""
+    ListGroups: _grpc.UnaryUnaryMultiCallable[_authz_pb2.ListGroupsRequest, _authz_pb2.GroupPage]
+    """By name."""
+    GetGroup: _grpc.UnaryUnaryMultiCallable[_authz_pb2.GetGroupRequest, _authz_pb2.Group]
+    """Errors: `grovekeeper_not_found`."""
+    DeleteGroup: _grpc.UnaryUnaryMultiCallable[_authz_pb2.DeleteGroupRequest, _authz_pb2.Group]
+    """Removes the group, its members' membership and every grant it holds, at once. Errors: `grovekeeper_not_found`."""
+    AddMember: _grpc.UnaryUnaryMultiCallable[_authz_pb2.AddMemberRequest, _authz_pb2.Member]
+    """Again is as good as once. Errors: `grovekeeper_not_found` for the group, `invalid_input` for a group as a member
+    and past the bounds.
+    """
+    RemoveMember: _grpc.UnaryUnaryMultiCallable[_authz_pb2.RemoveMemberRequest, _authz_pb2.Member]
+    """Holds for the next request. Errors: `grovekeeper_not_found` for the group and for who is no member."""
+    ListMembers: _grpc.UnaryUnaryMultiCallable[_authz_pb2.ListMembersRequest, _authz_pb2.MemberPage]
+    """By principal. Errors: `grovekeeper_not_found`."""
+
+@_typing.type_check_only
+class PrincipalsAsyncStub(PrincipalsStub):
+    """Who there is: the caller itself, and the groups an administrator keeps. Groups hold people, programs and harnesses; a
+    group in a group is refused. All but WhoAmI need scope `admin`.
+    """
+
+    def __init__(self, channel: _aio.Channel) -> None: ...
+    WhoAmI: _aio.UnaryUnaryMultiCallable[_authz_pb2.WhoAmIRequest, _authz_pb2.WhoAmIResponse]  # type: ignore[assignment]
+    """Who a passport speaks for, with every group that counts for it now."""
+    CreateGroup: _aio.UnaryUnaryMultiCallable[_authz_pb2.CreateGroupRequest, _authz_pb2.Group]  # type: ignore[assignment]
+    """Errors: `grovekeeper_conflict` when the group is there already."""
+    ListGroups: _aio.UnaryUnaryMultiCallable[_authz_pb2.ListGroupsRequest, _authz_pb2.GroupPage]  # type: ignore[assignment]
+    """By name."""
+    GetGroup: _aio.UnaryUnaryMultiCallable[_authz_pb2.GetGroupRequest, _authz_pb2.Group]  # type: ignore[assignment]
+    """Errors: `grovekeeper_not_found`."""
+    DeleteGroup: _aio.UnaryUnaryMultiCallable[_authz_pb2.DeleteGroupRequest, _authz_pb2.Group]  # type: ignore[assignment]
+    """Removes the group, its members' membership and every grant it holds, at once. Errors: `grovekeeper_not_found`."""
+    AddMember: _aio.UnaryUnaryMultiCallable[_authz_pb2.AddMemberRequest, _authz_pb2.Member]  # type: ignore[assignment]
+    """Again is as good as once. Errors: `grovekeeper_not_found` for the group, `invalid_input` for a group as a member
+    and past the bounds.
+    """
+    RemoveMember: _aio.UnaryUnaryMultiCallable[_authz_pb2.RemoveMemberRequest, _authz_pb2.Member]  # type: ignore[assignment]
+    """Holds for the next request. Errors: `grovekeeper_not_found` for the group and for who is no member."""
+    ListMembers: _aio.UnaryUnaryMultiCallable[_authz_pb2.ListMembersRequest, _authz_pb2.MemberPage]  # type: ignore[assignment]
+    """By principal. Errors: `grovekeeper_not_found`."""
+
+class PrincipalsServicer(metaclass=_abc_1.ABCMeta):
+    """Who there is: the caller itself, and the groups an administrator keeps. Groups hold people, programs and harnesses; a
+    group in a group is refused. All but WhoAmI need scope `admin`.
+    """
+
+    @_abc_1.abstractmethod
+    def WhoAmI(
+        self,
+        request: _authz_pb2.WhoAmIRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_authz_pb2.WhoAmIResponse, _abc.Awaitable[_authz_pb2.WhoAmIResponse]]:
+        """Who a passport speaks for, with every group that counts for it now."""
+
+    @_abc_1.abstractmethod
+    def CreateGroup(
+        self,
+        request: _authz_pb2.CreateGroupRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_authz_pb2.Group, _abc.Awaitable[_authz_pb2.Group]]:
+        """Errors: `grovekeeper_conflict` when the group is there already."""
+
+    @_abc_1.abstractmethod
+    def ListGroups(
+        self,
+        request: _authz_pb2.ListGroupsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_authz_pb2.GroupPage, _abc.Awaitable[_authz_pb2.GroupPage]]:
+        """By name."""
+
+    @_abc_1.abstractmethod
+    def GetGroup(
+        self,
+        request: _authz_pb2.GetGroupRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_authz_pb2.Group, _abc.Awaitable[_authz_pb2.Group]]:
+        """Errors: `grovekeeper_not_found`."""
+
+    @_abc_1.abstractmethod
+    def DeleteGroup(
+        self,
+        request: _authz_pb2.DeleteGroupRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_authz_pb2.Group, _abc.Awaitable[_authz_pb2.Group]]:
+        """Removes the group, its members' membership and every grant it holds, at once. Errors: `grovekeeper_not_found`."""
+
+    @_abc_1.abstractmethod
+    def AddMember(
+        self,
+        request: _authz_pb2.AddMemberRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_authz_pb2.Member, _abc.Awaitable[_authz_pb2.Member]]:
+        """Again is as good as once. Errors: `grovekeeper_not_found` for the group, `invalid_input` for a group as a member
+        and past the bounds.
+        """
+
+    @_abc_1.abstractmethod
+    def RemoveMember(
+        self,
+        request: _authz_pb2.RemoveMemberRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_authz_pb2.Member, _abc.Awaitable[_authz_pb2.Member]]:
+        """Holds for the next request. Errors: `grovekeeper_not_found` for the group and for who is no member."""
+
+    @_abc_1.abstractmethod
+    def ListMembers(
+        self,
+        request: _authz_pb2.ListMembersRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_authz_pb2.MemberPage, _abc.Awaitable[_authz_pb2.MemberPage]]:
+        """By principal. Errors: `grovekeeper_not_found`."""
+
+def add_PrincipalsServicer_to_server(servicer: PrincipalsServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
 
 class AccessStub:
     """Decisions and listings for the caller named by the passport."""
@@ -135,6 +280,11 @@ class AccessStub:
     """Where the caller enters the tree: nodes it holds a privilege on whose parent it cannot see."""
     ListDescendants: _grpc.UnaryUnaryMultiCallable[_authz_pb2.ListDescendantsRequest, _authz_pb2.NodePage]
     """Every descendant the caller holds `required` on (unspecified: any privilege), nearest first."""
+    Explain: _grpc.UnaryUnaryMultiCallable[_authz_pb2.ExplainRequest, _authz_pb2.ExplainResponse]
+    """Why a principal holds what it holds on a memory: the grants that give each privilege, and those the cutoff stopped.
+    For the scope `admin`, which is told everything, and for holders of `delete`, who are told what they may see.
+    Errors: `memory_not_found`, `memory_forbidden`, `invalid_input`.
+    """
 
 @_typing.type_check_only
 class AccessAsyncStub(AccessStub):
@@ -155,6 +305,11 @@ class AccessAsyncStub(AccessStub):
     """Where the caller enters the tree: nodes it holds a privilege on whose parent it cannot see."""
     ListDescendants: _aio.UnaryUnaryMultiCallable[_authz_pb2.ListDescendantsRequest, _authz_pb2.NodePage]  # type: ignore[assignment]
     """Every descendant the caller holds `required` on (unspecified: any privilege), nearest first."""
+    Explain: _aio.UnaryUnaryMultiCallable[_authz_pb2.ExplainRequest, _authz_pb2.ExplainResponse]  # type: ignore[assignment]
+    """Why a principal holds what it holds on a memory: the grants that give each privilege, and those the cutoff stopped.
+    For the scope `admin`, which is told everything, and for holders of `delete`, who are told what they may see.
+    Errors: `memory_not_found`, `memory_forbidden`, `invalid_input`.
+    """
 
 class AccessServicer(metaclass=_abc_1.ABCMeta):
     """Decisions and listings for the caller named by the passport."""
@@ -203,6 +358,17 @@ class AccessServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_authz_pb2.NodePage, _abc.Awaitable[_authz_pb2.NodePage]]:
         """Every descendant the caller holds `required` on (unspecified: any privilege), nearest first."""
 
+    @_abc_1.abstractmethod
+    def Explain(
+        self,
+        request: _authz_pb2.ExplainRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_authz_pb2.ExplainResponse, _abc.Awaitable[_authz_pb2.ExplainResponse]]:
+        """Why a principal holds what it holds on a memory: the grants that give each privilege, and those the cutoff stopped.
+        For the scope `admin`, which is told everything, and for holders of `delete`, who are told what they may see.
+        Errors: `memory_not_found`, `memory_forbidden`, `invalid_input`.
+        """
+
 def add_AccessServicer_to_server(servicer: AccessServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
 
 class TreeStub:
@@ -219,12 +385,24 @@ class TreeStub:
     UpdateNode: _grpc.UnaryUnaryMultiCallable[_authz_pb2.UpdateNodeRequest, _authz_pb2.Node]
     """Moves and/or restricts. A move needs `delete` on the node and `create` on the new parent; `restricted` needs `delete`;
     a change of neither checks `required_for_other` (what memory_service needs for a rename: `write`).
-    Errors: memory_invalid (cycle, too deep), memory_not_found, memory_forbidden.
+    Errors: memory_invalid (cycle, too deep), memory_not_found, memory_forbidden, memory_busy (moves only).
     """
     DeleteNode: _grpc.UnaryUnaryMultiCallable[_authz_pb2.DeleteNodeRequest, _authz_pb2.DeleteNodeResponse]
     """Removes the node and everything below it; from the answer on nobody sees any of it. Needs `delete` on the node.
-    Answers the ids removed (at most 100,000, else memory_invalid), the node itself included.
+    One row changes, however much lies below: the rows go later, by ListDeletedNodes and PurgeNodes.
+    Errors: memory_not_found, memory_forbidden, memory_busy.
     """
+    ListDeletedNodes: _grpc.UnaryUnaryMultiCallable[_authz_pb2.ListDeletedNodesRequest, _authz_pb2.ListDeletedNodesResponse]
+    """Nodes that were deleted and are still kept, some of them at most. Needs scope `service`."""
+    PurgeNodes: _grpc.UnaryUnaryMultiCallable[_authz_pb2.PurgeNodesRequest, _authz_pb2.PurgeNodesResponse]
+    """Lets go of deleted nodes whose content is gone; what lay directly below them is listed next. Needs scope `service`."""
+    HoldNode: _grpc.UnaryUnaryMultiCallable[_authz_pb2.HoldNodeRequest, _authz_pb2.HoldNodeResponse]
+    """Marks a node as worked upon (a consolidation runs): until it is released or the mark lapses, neither it nor anything
+    above it is moved or deleted (memory_busy). The same holder again prolongs it. Needs scope `service`.
+    Errors: memory_not_found.
+    """
+    ReleaseNode: _grpc.UnaryUnaryMultiCallable[_authz_pb2.ReleaseNodeRequest, _authz_pb2.ReleaseNodeResponse]
+    """Takes the mark off; one that is not there is off. Needs scope `service`."""
     ExistingNodes: _grpc.UnaryUnaryMultiCallable[_authz_pb2.ExistingNodesRequest, _authz_pb2.ExistingNodesResponse]
     """Reconciliation: which of these ids exist. Needs scope `service`."""
     ListNodeIds: _grpc.UnaryUnaryMultiCallable[_authz_pb2.ListNodeIdsRequest, _authz_pb2.ListNodeIdsResponse]
@@ -244,12 +422,24 @@ class TreeAsyncStub(TreeStub):
     UpdateNode: _aio.UnaryUnaryMultiCallable[_authz_pb2.UpdateNodeRequest, _authz_pb2.Node]  # type: ignore[assignment]
     """Moves and/or restricts. A move needs `delete` on the node and `create` on the new parent; `restricted` needs `delete`;
     a change of neither checks `required_for_other` (what memory_service needs for a rename: `write`).
-    Errors: memory_invalid (cycle, too deep), memory_not_found, memory_forbidden.
+    Errors: memory_invalid (cycle, too deep), memory_not_found, memory_forbidden, memory_busy (moves only).
     """
     DeleteNode: _aio.UnaryUnaryMultiCallable[_authz_pb2.DeleteNodeRequest, _authz_pb2.DeleteNodeResponse]  # type: ignore[assignment]
     """Removes the node and everything below it; from the answer on nobody sees any of it. Needs `delete` on the node.
-    Answers the ids removed (at most 100,000, else memory_invalid), the node itself included.
+    One row changes, however much lies below: the rows go later, by ListDeletedNodes and PurgeNodes.
+    Errors: memory_not_found, memory_forbidden, memory_busy.
     """
+    ListDeletedNodes: _aio.UnaryUnaryMultiCallable[_authz_pb2.ListDeletedNodesRequest, _authz_pb2.ListDeletedNodesResponse]  # type: ignore[assignment]
+    """Nodes that were deleted and are still kept, some of them at most. Needs scope `service`."""
+    PurgeNodes: _aio.UnaryUnaryMultiCallable[_authz_pb2.PurgeNodesRequest, _authz_pb2.PurgeNodesResponse]  # type: ignore[assignment]
+    """Lets go of deleted nodes whose content is gone; what lay directly below them is listed next. Needs scope `service`."""
+    HoldNode: _aio.UnaryUnaryMultiCallable[_authz_pb2.HoldNodeRequest, _authz_pb2.HoldNodeResponse]  # type: ignore[assignment]
+    """Marks a node as worked upon (a consolidation runs): until it is released or the mark lapses, neither it nor anything
+    above it is moved or deleted (memory_busy). The same holder again prolongs it. Needs scope `service`.
+    Errors: memory_not_found.
+    """
+    ReleaseNode: _aio.UnaryUnaryMultiCallable[_authz_pb2.ReleaseNodeRequest, _authz_pb2.ReleaseNodeResponse]  # type: ignore[assignment]
+    """Takes the mark off; one that is not there is off. Needs scope `service`."""
     ExistingNodes: _aio.UnaryUnaryMultiCallable[_authz_pb2.ExistingNodesRequest, _authz_pb2.ExistingNodesResponse]  # type: ignore[assignment]
     """Reconciliation: which of these ids exist. Needs scope `service`."""
     ListNodeIds: _aio.UnaryUnaryMultiCallable[_authz_pb2.ListNodeIdsRequest, _authz_pb2.ListNodeIdsResponse]  # type: ignore[assignment]
@@ -278,7 +468,7 @@ class TreeServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_authz_pb2.Node, _abc.Awaitable[_authz_pb2.Node]]:
         """Moves and/or restricts. A move needs `delete` on the node and `create` on the new parent; `restricted` needs `delete`;
         a change of neither checks `required_for_other` (what memory_service needs for a rename: `write`).
-        Errors: memory_invalid (cycle, too deep), memory_not_found, memory_forbidden.
+        Errors: memory_invalid (cycle, too deep), memory_not_found, memory_forbidden, memory_busy (moves only).
         """
 
     @_abc_1.abstractmethod
@@ -288,8 +478,44 @@ class TreeServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_authz_pb2.DeleteNodeResponse, _abc.Awaitable[_authz_pb2.DeleteNodeResponse]]:
         """Removes the node and everything below it; from the answer on nobody sees any of it. Needs `delete` on the node.
-        Answers the ids removed (at most 100,000, else memory_invalid), the node itself included.
+        One row changes, however much lies below: the rows go later, by ListDeletedNodes and PurgeNodes.
+        Errors: memory_not_found, memory_forbidden, memory_busy.
         """
+
+    @_abc_1.abstractmethod
+    def ListDeletedNodes(
+        self,
+        request: _authz_pb2.ListDeletedNodesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_authz_pb2.ListDeletedNodesResponse, _abc.Awaitable[_authz_pb2.ListDeletedNodesResponse]]:
+        """Nodes that were deleted and are still kept, some of them at most. Needs scope `service`."""
+
+    @_abc_1.abstractmethod
+    def PurgeNodes(
+        self,
+        request: _authz_pb2.PurgeNodesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_authz_pb2.PurgeNodesResponse, _abc.Awaitable[_authz_pb2.PurgeNodesResponse]]:
+        """Lets go of deleted nodes whose content is gone; what lay directly below them is listed next. Needs scope `service`."""
+
+    @_abc_1.abstractmethod
+    def HoldNode(
+        self,
+        request: _authz_pb2.HoldNodeRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_authz_pb2.HoldNodeResponse, _abc.Awaitable[_authz_pb2.HoldNodeResponse]]:
+        """Marks a node as worked upon (a consolidation runs): until it is released or the mark lapses, neither it nor anything
+        above it is moved or deleted (memory_busy). The same holder again prolongs it. Needs scope `service`.
+        Errors: memory_not_found.
+        """
+
+    @_abc_1.abstractmethod
+    def ReleaseNode(
+        self,
+        request: _authz_pb2.ReleaseNodeRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_authz_pb2.ReleaseNodeResponse, _abc.Awaitable[_authz_pb2.ReleaseNodeResponse]]:
+        """Takes the mark off; one that is not there is off. Needs scope `service`."""
 
     @_abc_1.abstractmethod
     def ExistingNodes(
@@ -401,3 +627,34 @@ class GrantsServicer(metaclass=_abc_1.ABCMeta):
         """
 
 def add_GrantsServicer_to_server(servicer: GrantsServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
+
+class AuditStub:
+    """What was changed in who may reach what, and what was refused; only ever added to."""
+
+    @_typing.overload
+    def __new__(cls, channel: _grpc.Channel) -> _Self: ...
+    @_typing.overload
+    def __new__(cls, channel: _aio.Channel) -> AuditAsyncStub: ...
+    ListAudit: _grpc.UnaryUnaryMultiCallable[_authz_pb2.ListAuditRequest, _authz_pb2.AuditPage]
+    """Needs scope `admin`."""
+
+@_typing.type_check_only
+class AuditAsyncStub(AuditStub):
+    """What was changed in who may reach what, and what was refused; only ever added to."""
+
+    def __init__(self, channel: _aio.Channel) -> None: ...
+    ListAudit: _aio.UnaryUnaryMultiCallable[_authz_pb2.ListAuditRequest, _authz_pb2.AuditPage]  # type: ignore[assignment]
+    """Needs scope `admin`."""
+
+class AuditServicer(metaclass=_abc_1.ABCMeta):
+    """What was changed in who may reach what, and what was refused; only ever added to."""
+
+    @_abc_1.abstractmethod
+    def ListAudit(
+        self,
+        request: _authz_pb2.ListAuditRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_authz_pb2.AuditPage, _abc.Awaitable[_authz_pb2.AuditPage]]:
+        """Needs scope `admin`."""
+
+def add_AuditServicer_to_server(servicer: AuditServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

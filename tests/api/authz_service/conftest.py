@@ -1,10 +1,13 @@
 from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
+from typing import LiteralString
 
+import psycopg
 import pytest
 
 from service_kit.identity import generate_keys
-from tests.api.authz_service.service import Authz, Bearer, bootstrap, serving
+from tests.api.authz_service.service import Authz, Bearer, Sql, bootstrap, serving
+from tests.fixtures.databases import Databases
 
 
 @pytest.fixture(scope="session")
@@ -22,6 +25,18 @@ async def authz(
 ) -> AsyncGenerator[Authz]:
     async with serving(service_database("authz"), keys, bootstrap(tmp_path)) as running:
         yield running
+
+
+@pytest.fixture
+def sql(databases: Databases) -> Sql:
+    """Runs a statement on the service's tables, as their owner."""
+
+    def run(statement: LiteralString) -> None:
+        with psycopg.connect(databases.service("authz").owner_dsn, autocommit=True) as connection:
+            connection.execute("set search_path = authz")
+            connection.execute(statement)
+
+    return run
 
 
 @pytest.fixture

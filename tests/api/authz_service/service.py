@@ -2,12 +2,12 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Awaitable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC
 from pathlib import Path
-from typing import TypeVar
+from typing import LiteralString, TypeVar
 
 import grpc
 import pytest
@@ -36,6 +36,8 @@ ANY = wire.PRIVILEGE_UNSPECIFIED
 
 ADMIN_TOKEN = "gk_admin-token-of-the-tests"
 SERVICE_TOKEN = "gk_memory-token-of-the-tests"
+
+Sql = Callable[[LiteralString], None]
 
 _Answer = TypeVar("_Answer")
 
@@ -136,8 +138,22 @@ class Bearer:
         )
         return await self._as(self._tree.UpdateNode(request))
 
-    async def delete(self, node: str) -> list[str]:
-        return list((await self._as(self._tree.DeleteNode(wire.DeleteNodeRequest(id=node)))).memory_ids)
+    async def delete(self, node: str) -> None:
+        await self._as(self._tree.DeleteNode(wire.DeleteNodeRequest(id=node)))
+
+    async def deleted(self, limit: int = 0) -> list[str]:
+        request = wire.ListDeletedNodesRequest(limit=limit)
+        return list((await self._as(self._tree.ListDeletedNodes(request))).memory_ids)
+
+    async def purge(self, nodes: list[str]) -> None:
+        await self._as(self._tree.PurgeNodes(wire.PurgeNodesRequest(memory_ids=nodes)))
+
+    async def hold(self, node: str, holder: str = "hcon_1", ttl: int = 60) -> None:
+        request = wire.HoldNodeRequest(memory_id=node, holder=holder, ttl_seconds=ttl)
+        await self._as(self._tree.HoldNode(request))
+
+    async def release(self, node: str, holder: str = "hcon_1") -> None:
+        await self._as(self._tree.ReleaseNode(wire.ReleaseNodeRequest(memory_id=node, holder=holder)))
 
     async def existing(self, nodes: list[str]) -> list[str]:
         request = wire.ExistingNodesRequest(memory_ids=nodes)
@@ -152,6 +168,10 @@ class Bearer:
     async def grants(self, node: str) -> list[wire.Grant]:
         request = wire.ListGrantsRequest(memory_id=node)
         return list((await self._as(self._grants.ListGrants(request))).grants)
+
+    async def grants_page(self, node: str, limit: int = 0, cursor: str = "") -> wire.ListGrantsResponse:
+        request = wire.ListGrantsRequest(memory_id=node, page=Page(limit=limit, cursor=cursor))
+        return await self._as(self._grants.ListGrants(request))
 
     async def grant(self, node: str, principal: str, *privileges: wire.Privilege.ValueType) -> wire.Grant:
         request = wire.AddGrantRequest(memory_id=node, principal=principal, privileges=privileges)

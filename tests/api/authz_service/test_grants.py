@@ -149,3 +149,50 @@ async def test_attaching_what_makes_no_sense_is_refused(alice: Bearer):
     assert (await refusal(alice.attach(harness, (root, "read"), (root, "write")))).code == "memory_invalid"
     many = [(new_id("hmem"), "read") for _ in range(65)]
     assert (await refusal(alice.attach(harness, *many))).code == "invalid_input"
+
+
+async def test_grants_are_listed_page_by_page_while_others_come_and_go(alice: Bearer):
+    root = (await alice.create()).id
+    node = (await alice.create(root)).id
+    given = {number: await alice.grant(node, f"person:{number}", READ) for number in range(5)}
+    above = [await alice.grant(root, f"group:{number}", READ) for number in range(3)]
+    first = await alice.grants_page(node, limit=3)
+    assert [one.principal for one in first.grants] == ["person:alice", "person:0", "person:1"]
+    # One that was shown, one that was not, and a new one: the pages go on where they were.
+    await alice.revoke(node, given[1].id)
+    await alice.revoke(node, given[2].id)
+    await alice.grant(node, "person:late", READ)
+    second = await alice.grants_page(node, limit=4, cursor=first.next_cursor)
+    assert [one.principal for one in second.grants] == ["person:3", "person:4", "person:late", "person:alice"]
+    third = await alice.grants_page(node, limit=4, cursor=second.next_cursor)
+    assert [one.id for one in third.grants] == [one.id for one in above]
+    assert third.next_cursor == ""
+
+
+async def test_a_page_that_stood_on_a_memory_moved_away_is_begun_again(alice: Bearer):
+    root, elsewhere = (await alice.create()).id, (await alice.create()).id
+    node = (await alice.create(root)).id
+    for number in range(3):
+        await alice.grant(root, f"person:{number}", READ)
+    page = await alice.grants_page(node, limit=3)
+    assert page.grants[-1].memory_id == root
+    await alice.update(node, parent=elsewhere)
+    for cursor in (page.next_cursor, "bm90IG91cnM"):
+        error = await refusal(alice.grants_page(node, limit=3, cursor=cursor))
+        assert (error.code, error.param) == ("invalid_input", "cursor")
+
+
+async def test_a_kind_of_principal_there_is_not_is_refused_with_a_sentence(alice: Bearer):
+    root = (await alice.create()).id
+    for principal in (
+        "robot:r2",
+        "person",
+        "person:",
+        "service:memory",
+        "",
+        "person:a b",
+        "person:" + "x" * 201,
+    ):
+        error = await refusal(alice.grant(root, principal, READ))
+        assert (error.code, error.param) == ("invalid_input", "principal")
+        assert error.message.endswith(".")

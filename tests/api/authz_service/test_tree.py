@@ -17,6 +17,7 @@ from tests.api.authz_service.service import (
     WRITE,
     Authz,
     Bearer,
+    Sql,
     bootstrap,
     refusal,
     serving,
@@ -155,9 +156,7 @@ async def test_deleting_takes_everything_below_from_everybody(alice: Bearer, bob
     private = (await bob_creates_below(alice, bob, node)).id
     await alice.grant(node, "person:bob", READ)
     assert (await refusal(bob.delete(node))).code == "memory_forbidden"
-    removed = await alice.delete(node)
-    assert removed[0] == node
-    assert sorted(removed) == sorted([node, private])
+    await alice.delete(node)
     for one in (node, private):
         assert (await refusal(bob.check(one))).code == "memory_not_found"
     assert (await refusal(alice.delete(node))).code == "memory_not_found"
@@ -176,6 +175,10 @@ async def test_reconciling_is_for_services_only(authz: Authz, alice: Bearer):
         alice.existing([]),
         alice.node_ids(wire.ListNodeIdsRequest()),
         alice.discard([]),
+        alice.deleted(),
+        alice.purge([]),
+        alice.hold(new_id("hmem")),
+        alice.release(new_id("hmem")),
     ):
         assert (await refusal(call)).code == "insufficient_scope"
 
@@ -205,6 +208,76 @@ async def test_discarding_leaves_what_something_whole_lies_below(authz: Authz, a
     whole = (await alice.create(root)).id
     await service.discard([root])
     assert await service.existing([root, whole]) == sorted([root, whole])
+
+
+async def test_what_was_deleted_is_named_level_by_level_until_it_is_let_go_of(authz: Authz, alice: Bearer):
+    service = await authz.service()
+    root = (await alice.create()).id
+    node = (await alice.create(root)).id
+    below = sorted([(await alice.create(node)).id for _ in range(3)])
+    leaf = (await alice.create(below[0])).id
+    await alice.grant(leaf, "person:bob", READ)
+    await alice.delete(node)
+    assert await service.existing([root, node]) == [root]
+    assert await service.deleted() == [node]
+    # What is there, or was never deleted, is not let go of, whatever is asked.
+    await service.purge([root, leaf, new_id("hmem")])
+    assert await service.deleted() == [node]
+    await service.purge([node])
+    assert sorted(await service.deleted()) == below
+    assert (await refusal(alice.check(leaf))).code == "memory_not_found"
+    assert len(await service.deleted(limit=2)) == 2
+    await service.purge(below)
+    await service.purge(below)
+    assert await service.deleted() == [leaf]
+    await service.purge([leaf])
+    assert await service.deleted() == []
+    assert (await alice.check(root)).children_count == 0
+
+
+async def test_what_is_worked_upon_is_neither_moved_nor_deleted_nor_what_is_above_it(
+    authz: Authz, alice: Bearer
+):
+    service = await authz.service()
+    root, elsewhere = (await alice.create()).id, (await alice.create()).id
+    node = (await alice.create(root)).id
+    leaf = (await alice.create(node)).id
+    await service.hold(node, "hcon_1")
+    await service.hold(node, "hcon_2")
+    for one in (root, node):
+        for call in (alice.delete(one), alice.update(one, parent=elsewhere)):
+            assert (await refusal(call)).code == "memory_busy"
+    assert (await refusal(alice.update(node, parent=""))).code == "memory_busy"
+    # Below it, beside it and in all other respects the tree is free.
+    assert (await alice.update(leaf, parent=elsewhere)).parent_id == elsewhere
+    assert (await alice.update(node, restricted=True)).restricted
+    assert (await alice.create(node)).parent_id == node
+    await service.release(node, "hcon_1")
+    await service.release(node, "hcon_1")
+    assert (await refusal(alice.delete(node))).code == "memory_busy"
+    await service.release(node, "hcon_2")
+    await alice.delete(node)
+    assert (await refusal(service.hold(node))).code == "memory_not_found"
+
+
+async def test_a_mark_of_work_lapses_with_its_time_and_is_prolonged_by_its_holder(
+    authz: Authz, alice: Bearer, sql: Sql
+):
+    service = await authz.service()
+    node = (await alice.create()).id
+    await service.hold(node)
+    sql("update hold set until = clock_timestamp()")
+    await service.hold(node)
+    assert (await refusal(alice.delete(node))).code == "memory_busy"
+    sql("update hold set until = clock_timestamp()")
+    await alice.delete(node)
+
+
+@pytest.mark.parametrize(("holder", "ttl"), [("", 60), ("x" * 101, 60), ("a\nb", 60), ("a", 0), ("a", 3601)])
+async def test_a_mark_of_work_has_a_holder_and_an_end(authz: Authz, alice: Bearer, holder: str, ttl: int):
+    service = await authz.service()
+    node = (await alice.create()).id
+    assert (await refusal(service.hold(node, holder, ttl))).code == "invalid_input"
 
 
 @pytest.mark.parametrize("privilege", [17, -1])

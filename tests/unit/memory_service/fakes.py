@@ -39,6 +39,9 @@ class Tree:
 
     parents: dict[str, str] = field(default_factory=dict[str, str])
     held: dict[str, tuple[Privilege, ...]] = field(default_factory=dict[str, tuple[Privilege, ...]])
+    gone: list[str] = field(default_factory=list[str])
+    broken: bool = False
+    refuses: bool = False
 
     def plant(self, memory_id: str, parent_id: str = "", held: tuple[Privilege, ...] = EVERYTHING) -> None:
         self.parents[memory_id] = parent_id
@@ -84,6 +87,10 @@ class Tree:
         return NodePage(tuple(found), "")
 
     async def create(self, memory_id: str, parent_id: str, *, restricted: bool) -> Node:
+        if self.broken:
+            raise GroveError("grovekeeper_unavailable", "The line is cut.")
+        if self.refuses:
+            raise errors.invalid("Too deep.", "parent_id")
         if parent_id:
             await self.check(parent_id, Privilege.CREATE)
         self.plant(memory_id, parent_id)
@@ -97,16 +104,22 @@ class Tree:
             self.parents[memory_id] = parent_id
         return self._node(memory_id)
 
-    async def delete(self, memory_id: str) -> tuple[str, ...]:
-        gone = [memory_id]
-        for one in gone:
-            gone += [below for below, above in self.parents.items() if above == one]
-        for one in gone:
+    async def delete(self, memory_id: str) -> None:
+        self.parents[memory_id] = ""
+        self.held[memory_id] = ()
+        self.gone.append(memory_id)
+
+    async def deleted(self, limit: int) -> tuple[str, ...]:
+        return tuple(self.gone[:limit])
+
+    async def purge(self, memory_ids: Sequence[str]) -> None:
+        for one in memory_ids:
+            self.gone += [below for below, above in self.parents.items() if above == one]
+            self.gone.remove(one)
             del self.parents[one], self.held[one]
-        return tuple(gone)
 
     async def existing(self, memory_ids: Sequence[str]) -> frozenset[str]:
-        return frozenset(one for one in memory_ids if one in self.parents)
+        return frozenset(one for one in memory_ids if one in self.parents and one not in self.gone)
 
     async def older_than(self, moment: datetime, page: Page) -> tuple[tuple[str, ...], str]:
         return tuple(self.parents), ""
@@ -125,6 +138,7 @@ class Shelf:
         default_factory=dict[tuple[str, str, str], tuple[str, bytes]]
     )
     purges: list[Purge] = field(default_factory=list[Purge])
+    clearings: int = 0
 
     def put(self, *memory_ids: str, provider: str = "native") -> None:
         for one in memory_ids:
@@ -161,6 +175,9 @@ class Shelf:
 
     async def enqueue_purge(self, purge: Purge) -> None:
         self.purges.append(purge)
+
+    async def enqueue_clearing(self) -> None:
+        self.clearings += 1
 
     async def get(self, memory_ids: Sequence[str]) -> dict[str, Description]:
         return {one: self.kept[one] for one in memory_ids if one in self.kept}

@@ -3,6 +3,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from memory_service.domain.clear import clear_deleted
 from memory_service.domain.memories import MAX_NAME, Memories
 from memory_service.domain.model import Changed, Description, Idempotency, Page, Privilege, Record
 from memory_service.domain.reconcile import Reconciler
@@ -82,7 +83,33 @@ async def test_an_unknown_provider_is_refused_before_anything_is_written() -> No
     assert not house.tree.parents
 
 
-async def test_a_half_created_memory_is_shown_to_nobody_and_then_discarded() -> None:
+async def test_a_crash_after_the_first_write_leaves_nothing_that_can_be_seen_and_then_nothing() -> None:
+    house = House()
+    house.tree.broken = True
+    with pytest.raises(GroveError):
+        await house.create(key=KEY)
+    assert list(house.shelf.kept)
+    assert (await house.memories.entry_points(Page())).memories == ()
+    house.clock.advance(timedelta(minutes=5))
+    await Reconciler(house.tree, house.shelf, house.clock).run()
+    assert not house.shelf.kept
+
+
+async def test_a_refused_create_leaves_nothing() -> None:
+    house = House()
+    house.tree.refuses = True
+    with pytest.raises(GroveError) as refused:
+        await house.create()
+    assert refused.value.param == "parent_id"
+    assert not house.shelf.kept
+    root = "hmem_root"
+    house.tree.plant(root, held=(Privilege.READ,))
+    with pytest.raises(GroveError) as refused:
+        await house.create(parent=root)
+    assert (refused.value.code, refused.value.param) == ("memory_forbidden", "parent_id")
+
+
+async def test_a_node_without_a_description_is_shown_to_nobody_and_then_discarded() -> None:
     house = House()
     house.tree.plant("hmem_half")
     with pytest.raises(GroveError) as refused:
@@ -97,7 +124,7 @@ async def test_a_half_created_memory_is_shown_to_nobody_and_then_discarded() -> 
 async def test_a_half_deleted_memory_is_purged_by_the_reconciler() -> None:
     house = House()
     made = await house.create()
-    await house.tree.delete(made)
+    del house.tree.parents[made], house.tree.held[made]
     await Reconciler(house.tree, house.shelf, house.clock).run()
     assert [one.memory_ids for one in house.shelf.purges] == [(made,)]
     assert not house.shelf.kept
@@ -110,6 +137,9 @@ async def test_deleting_takes_the_subtree_and_enqueues_the_purge_of_all_of_it() 
     grandchild = await house.create(parent=child)
     gone = await house.memories.delete(root)
     assert gone.node.id == root
+    assert house.shelf.clearings == 1
+    assert await clear_deleted(house.tree, house.shelf) == 3
+    assert await clear_deleted(house.tree, house.shelf) == 0
     assert {one for purge in house.shelf.purges for one in purge.memory_ids} == {root, child, grandchild}
 
 

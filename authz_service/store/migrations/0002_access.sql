@@ -1,0 +1,151 @@
+-- Groups, the audit, marks of work under way, and a log of changes for those who hold a copy of the tree.
+
+-- A deleted subtree is cut loose by one row, its root's: parent_id null and deleted_at set. Nothing in it is
+-- seen from then on; its rows go later.
+alter table node add column deleted_at timestamptz;
+create index node_deleted on node (deleted_at) where deleted_at is not null;
+
+-- Those a creator is shown as entry points are few among all it created: where the parent is another's.
+create index node_creator_revoked on node (creator, id) where creator_revoked;
+
+create table principal_group (
+    name text collate "C" primary key,
+    description text not null,
+    created_at timestamptz not null
+);
+
+create table member (
+    principal text collate "C" not null,
+    group_name text collate "C" not null references principal_group (name) on delete cascade,
+    added_at timestamptz not null,
+    added_by text not null,
+    primary key (principal, group_name)
+);
+
+create index member_of_group on member (group_name, principal);
+
+alter table token add column created_by text not null default '';
+alter table token add column last_used_at timestamptz;
+create index token_age on token (created_at desc, id desc);
+create index token_principal on token (principal, created_at desc, id desc);
+
+-- JWTs an administrator took back before their time, by their SHA-256, until they would have expired anyway.
+create table revoked_jwt (
+    sha256 bytea primary key check (octet_length(sha256) = 32),
+    expires_at timestamptz not null,
+    revoked_at timestamptz not null
+);
+
+create index revoked_jwt_age on revoked_jwt (expires_at);
+
+-- Work under way in a memory: it and what is above it keep their place until the mark is taken off or lapses.
+create table hold (
+    node text collate "C" not null references node (id) on delete cascade,
+    holder text not null,
+    until timestamptz not null,
+    primary key (node, holder)
+);
+
+-- Only ever added to: see the triggers below, and the rights of this service's role.
+create table audit (
+    seq bigint generated always as identity primary key,
+    -- What was committed by whom: lets a reader who goes from old to new wait for those still under way.
+    xid xid8 not null default pg_current_xact_id(),
+    id text collate "C" not null,
+    at timestamptz not null,
+    actor text not null,
+    token_id text not null,
+    action text not null,
+    outcome text not null check (outcome in ('allowed', 'refused')),
+    code text not null,
+    node text collate "C" not null,
+    principal text not null,
+    source text not null,
+    trace_id text not null,
+    detail text not null
+);
+
+create index audit_at on audit (at);
+create index audit_actor on audit (actor, seq);
+create index audit_node on audit (node, seq);
+
+create function audit_is_final() returns trigger language plpgsql as $$
+begin
+    raise exception 'the audit is only ever added to';
+end
+$$;
+
+create trigger audit_is_final before update or delete or truncate on audit
+    for each statement execute function audit_is_final();
+
+-- Which nodes (kind 'n': the node and the grants on it) and which principals (kind 'p': its groups) a
+-- transaction touched. A holder of a copy asks for those its snapshot did not see. Written by triggers, so
+-- that nothing can change the tree and forget to say so. Kept for an hour.
+create table change (
+    xid xid8 not null default pg_current_xact_id(),
+    at timestamptz not null default now(),
+    kind "char" not null,
+    key text collate "C" not null
+);
+
+create index change_xid on change (xid);
+create index change_at on change (at);
+
+create function note_new_nodes() returns trigger language plpgsql as $$
+begin
+    insert into change (kind, key) select 'n', id from fresh;
+    return null;
+end
+$$;
+
+create function note_old_nodes() returns trigger language plpgsql as $$
+begin
+    insert into change (kind, key) select 'n', id from stale;
+    return null;
+end
+$$;
+
+create function note_new_grants() returns trigger language plpgsql as $$
+begin
+    insert into change (kind, key) select distinct 'n'::"char", node from fresh;
+    return null;
+end
+$$;
+
+create function note_old_grants() returns trigger language plpgsql as $$
+begin
+    insert into change (kind, key) select distinct 'n'::"char", node from stale;
+    return null;
+end
+$$;
+
+create function note_new_members() returns trigger language plpgsql as $$
+begin
+    insert into change (kind, key) select distinct 'p'::"char", principal from fresh;
+    return null;
+end
+$$;
+
+create function note_old_members() returns trigger language plpgsql as $$
+begin
+    insert into change (kind, key) select distinct 'p'::"char", principal from stale;
+    return null;
+end
+$$;
+
+create trigger note_insert after insert on node
+    referencing new table as fresh for each statement execute function note_new_nodes();
+create trigger note_update after update on node
+    referencing new table as fresh for each statement execute function note_new_nodes();
+create trigger note_delete after delete on node
+    referencing old table as stale for each statement execute function note_old_nodes();
+create trigger note_insert after insert on grants
+    referencing new table as fresh for each statement execute function note_new_grants();
+create trigger note_update after update on grants
+    referencing new table as fresh for each statement execute function note_new_grants();
+create trigger note_delete after delete on grants
+    referencing old table as stale for each statement execute function note_old_grants();
+create trigger note_insert after insert on member
+    referencing new table as fresh for each statement execute function note_new_members();
+create trigger note_delete after delete on member
+    referencing old table as stale for each statement execute function note_old_members();
