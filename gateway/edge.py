@@ -2,7 +2,8 @@
 
 One ASGI middleware does all of it, because each middleware of a framework costs a request more than
 this does altogether. Order: the span begins, the protocol version is settled, the bearer token is
-exchanged for a passport, then the route runs with the passport as its context.
+exchanged for a passport, its principal's requests are counted, then the route runs with the passport as
+its context.
 """
 
 import asyncio
@@ -17,23 +18,28 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gateway import errors
+from gateway.limits import RateLimits
 from gateway.observed import Observation
 from gateway.revisions import REVISIONS, Name, revision
 from gateway.schemas.discovery import DEFAULT_VERSION, VERSIONS
+from gateway.source import FORWARDED, Source
 from service_kit.errors import GroveError, internal
 from service_kit.identity import Passport, set_passport, use_passport
 
-__all__ = ["DISCOVERY", "Edge", "Limits"]
+__all__ = ["DISCOVERY", "Door", "Edge", "Limits"]
 
 DISCOVERY: Final = "/v1/uhp"
 """The one address that needs no credential."""
+TURNS: Final = ("POST", "/v1/responses")
+"""What starts a turn."""
 
 _MEMORIES: Final = re.compile(r"/v1/memories(?:/|$)")
 _TOKEN: Final = re.compile(rb"bearer +([\x21-\x7e]{1,4096})", re.IGNORECASE)
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 _log: Final = logging.getLogger(__name__)
 
-Authenticate = Callable[[str], Awaitable[Passport]]
+Authenticate = Callable[[str, str], Awaitable[Passport]]
+"""A bearer token and where it came from, for a passport."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +50,21 @@ class Limits:
     headers: int
 
 
+@dataclass(frozen=True, slots=True)
+class Door:
+    """Who is let in: how a token is exchanged, where it came from, and how often."""
+
+    authenticate: Authenticate
+    source: Source
+    rates: RateLimits
+
+
 class Edge:
     """Wraps the application; see the module."""
 
-    def __init__(self, app: ASGIApp, *, authenticate: Authenticate, revision: Name, limits: Limits) -> None:
+    def __init__(self, app: ASGIApp, *, door: Door, revision: Name, limits: Limits) -> None:
         self.app: ASGIApp = app
-        self.authenticate: Authenticate = authenticate
+        self.door: Door = door
         self.revision: Name = revision
         self.limits: Limits = limits
 
@@ -105,17 +120,36 @@ class _Exchange:
         if self._scope["path"] == DISCOVERY and self._scope["method"] == "GET":
             await self._edge.app(self._scope, self._receive, self._send)
             return
-        token = _token(self._headers.get(b"authorization"))
-        passport = await self._edge.authenticate(token)
+        door, source = self._edge.door, self._source()
+        passport, token = await self._let_in(source)
         self._observed.known(passport)
+        turn = (self._scope["method"], self._scope["path"]) == TURNS
+        await door.rates.admit(passport.principal, starts_turn=turn)
 
         async def renew() -> None:
-            set_passport(await self._edge.authenticate(token))
+            set_passport(await door.authenticate(token, source))
 
         self._scope.setdefault("state", {})["renew"] = renew
         with use_passport(passport):
             self._settle_revision()
             await self._edge.app(self._scope, self._receive, self._send)
+
+    def _source(self) -> str:
+        peer = cast("tuple[str, int] | None", self._scope.get("client"))
+        source = self._edge.door.source.of(peer[0] if peer else "", self._headers.get(FORWARDED))
+        self._observed.came_from(source)
+        return source
+
+    async def _let_in(self, source: str) -> tuple[Passport, str]:
+        """The passport and the token it is for. Only a credential that is refused counts against its address."""
+        door = self._edge.door
+        try:
+            token = _token(self._headers.get(b"authorization"))
+            return await door.authenticate(token, source), token
+        except GroveError as error:
+            if error.code == "invalid_credential":
+                await door.rates.refused(source)
+            raise
 
     def _settle_version(self) -> None:
         asked = self._headers.get(b"uhp-version")

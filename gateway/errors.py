@@ -1,7 +1,8 @@
 """The UHP error envelope: every answer of the gateway that is not 2xx has this one shape.
 
 Status and type come from the one table in :mod:`service_kit.errors`. ``detail`` always carries
-``trace_id``, by which the whole request can be found in the traces and logs of every service.
+``trace_id``, by which the whole request can be found in the traces and logs of every service. A
+``retry_after`` in it, in seconds, is the header of that name too.
 """
 
 from collections.abc import Mapping
@@ -35,18 +36,19 @@ def status_of(error: GroveError) -> int:
 
 def response(error: GroveError, headers: Mapping[str, str] | None = None) -> Response:
     """The answer for a refusal or a failure."""
-    status = status_of(error)
+    status, detail = status_of(error), error.detail or {}
     fault = Fault(
         type=error.rule.type,
         code=error.code,
         message=error.message,
         param=error.param,
-        detail={**(error.detail or {}), "trace_id": telemetry.trace_id()},
+        detail={**detail, "trace_id": telemetry.trace_id()},
     )
+    retry = {"Retry-After": str(detail["retry_after"])} if "retry_after" in detail else {}
     return Response(
         msgspec.json.encode(Envelope(error=fault), enc_hook=str),
         status,
-        {**_HEADERS.get(status, {}), **(headers or {})},
+        {**_HEADERS.get(status, {}), **retry, **(headers or {})},
         media_type=JSON,
     )
 

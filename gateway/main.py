@@ -4,7 +4,7 @@ import asyncio
 import logging
 import signal
 from collections.abc import AsyncGenerator, Callable, Generator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any, Final, cast
@@ -21,7 +21,8 @@ from starlette.routing import BaseRoute, Match
 from gateway import errors, openapi
 from gateway.clients import authz, harnesses, memories, records, responses, tokens
 from gateway.clients.health import HealthClient
-from gateway.edge import Edge, Limits
+from gateway.edge import Door, Edge, Limits
+from gateway.limits import RateLimits, RedisBuckets, Sizes
 from gateway.protocol import limited_protocol
 from gateway.routes import access as access_routes
 from gateway.routes import discovery as discovery_routes
@@ -31,12 +32,13 @@ from gateway.routes import records as record_routes
 from gateway.routes import responses as response_routes
 from gateway.routes import tokens as token_routes
 from gateway.settings import GatewaySettings
+from gateway.source import Source, networks
 from service_kit import telemetry
 from service_kit.ops import ListenError, OpsServer, bind
 from service_kit.rpc.client import channel
 from service_kit.settings import SettingsError
 
-__all__ = ["Clients", "application", "connected", "run", "serve"]
+__all__ = ["Clients", "application", "connected", "limited", "run", "serve"]
 
 _log: Final = logging.getLogger(__name__)
 
@@ -74,7 +76,18 @@ async def connected(settings: GatewaySettings) -> AsyncGenerator[Clients]:
         )
 
 
-def application(settings: GatewaySettings, clients: Clients) -> FastAPI:
+@asynccontextmanager
+async def limited(settings: GatewaySettings) -> AsyncGenerator[RateLimits]:
+    """The rate limits, kept together with all gateways where there is a Redis."""
+    sizes = Sizes(settings.rate_limit, settings.rate_limit_turns, settings.rate_limit_refused)
+    if settings.redis_url is None:
+        yield RateLimits(sizes)
+        return
+    async with aclosing(RedisBuckets(settings.redis())) as shared:
+        yield RateLimits(sizes, shared)
+
+
+def application(settings: GatewaySettings, clients: Clients, rates: RateLimits) -> FastAPI:
     """The application: every route, and the edge around them."""
     app = FastAPI(
         title="Grovekeeper",
@@ -101,7 +114,7 @@ def application(settings: GatewaySettings, clients: Clients) -> FastAPI:
     access_routes.routes(app)
     app.add_middleware(
         Edge,
-        authenticate=clients.authz.authenticate,
+        door=Door(clients.authz.authenticate, Source(networks(settings.trusted_proxies)), rates),
         revision=settings.memories_revision,
         limits=Limits(body=settings.body_limit_bytes, headers=settings.header_limit_bytes),
     )
@@ -188,7 +201,7 @@ async def serve(
     On ``stop``: not ready, no new connections, running requests may end within ``stop_grace_s``
     (``hurry`` cuts that short), channels close.
     """
-    async with connected(settings) as clients:
+    async with connected(settings) as clients, limited(settings) as rates:
 
         async def ready() -> bool:
             return not stop.is_set() and await clients.health.serving()
@@ -196,7 +209,7 @@ async def serve(
         listener = bind(settings.listen)
         port = int(listener.getsockname()[1])
         async with OpsServer(settings.ops_listen, ready) as ops:
-            server = _Server(_config(settings, application(settings, clients)))
+            server = _Server(_config(settings, application(settings, clients, rates)))
             serving = asyncio.create_task(server.serve([listener]), name="public http")
             _log.info("gateway serves", extra={"port": port, "ops_port": ops.port})
             if started is not None:

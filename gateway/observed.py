@@ -55,6 +55,11 @@ class Observation:
         context = self.span.get_span_context()
         return b"00-%032x-%016x-%02x" % (context.trace_id, context.span_id, context.trace_flags)
 
+    def came_from(self, source: str) -> None:
+        """The client's address."""
+        if source and self.span.is_recording():
+            self.span.set_attribute(semconv.CLIENT_ADDRESS, source)
+
     def known(self, passport: Passport) -> None:
         """Who asks, by kind only."""
         self.span.set_attribute(semconv.GROVE_PRINCIPAL_KIND, passport.kind)

@@ -2,8 +2,9 @@
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
+from gateway.source import networks
 from service_kit.settings import Settings
 
 __all__ = ["GatewaySettings"]
@@ -34,3 +35,31 @@ class GatewaySettings(Settings):
     stream_patience_s: float = Field(
         default=30.0, ge=0, description="How long a broken follow of a response is retried."
     )
+    rate_limit: int = Field(
+        default=12_000,
+        ge=0,
+        le=1_000_000,
+        description="Requests a principal may make in a minute, at all gateways together; 0: any number.",
+    )
+    rate_limit_turns: int = Field(
+        default=600,
+        ge=0,
+        le=1_000_000,
+        description="The same for requests that start a turn (`POST /v1/responses`), which count for both.",
+    )
+    rate_limit_refused: int = Field(
+        default=300,
+        ge=0,
+        le=1_000_000,
+        description="Credentials that may be refused in a minute from one address before 429 is answered instead of 401.",
+    )
+    trusted_proxies: str = Field(
+        default="",
+        description="Networks whose `X-Forwarded-For` is believed, separated by commas: `10.0.0.0/8, 2001:db8::/32`.",
+    )
+
+    @field_validator("trusted_proxies")
+    @classmethod
+    def _are_networks(cls, value: str) -> str:
+        networks(value)
+        return value

@@ -14,6 +14,7 @@ SERVICE_VERSION: Final = "service.version"
 SERVICE_INSTANCE_ID: Final = "service.instance.id"
 
 # General
+CLIENT_ADDRESS: Final = "client.address"
 ERROR_TYPE: Final = "error.type"
 SERVER_ADDRESS: Final = "server.address"
 SERVER_PORT: Final = "server.port"
@@ -117,6 +118,15 @@ GROVE_JOBS_PENDING: Final = "grove.jobs.pending"
 GROVE_JOBS_OLDEST_AGE: Final = "grove.jobs.oldest_pending_age"
 GROVE_JOBS_FAILED: Final = "grove.jobs.failed"
 GROVE_JOBS_QUARANTINED: Final = "grove.jobs.quarantined"
+GROVE_AUDIT_RECORDS: Final = "grove.audit.records"
+GROVE_AUDIT_SUPPRESSED: Final = "grove.audit.suppressed"
+GROVE_AUDIT_FAILED: Final = "grove.audit.failed"
+GROVE_AUDIT_OUTCOME: Final = "grove.audit.outcome"
+GROVE_OIDC_REFUSED: Final = "grove.oidc.refused"
+GROVE_OIDC_KEYS_AGE: Final = "grove.oidc.keys.age"
+GROVE_RATE_LIMITED: Final = "grove.gateway.rate_limited"
+GROVE_RATE_LIMIT_ALONE: Final = "grove.gateway.rate_limited_alone"
+GROVE_RATE_LIMIT_NAME: Final = "grove.rate_limit.name"
 
 SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 """Bucket boundaries of every duration histogram, in seconds."""

@@ -26,9 +26,13 @@ class AuthzClient:
         self._authentication = authz_pb2_grpc.AuthenticationStub(channel)
         self._grants = authz_pb2_grpc.GrantsStub(channel)
 
-    async def authenticate(self, token: str) -> Passport:
-        """The passport of a bearer token, asked anew each time so that a revocation holds at once."""
-        answer = await self._authentication.Authenticate(authz_pb2.AuthenticateRequest(token=token))
+    async def authenticate(self, token: str, source: str) -> Passport:
+        """The passport of a bearer token, asked anew each time so that a revocation holds at once.
+
+        ``source``: the network address it came from, for the audit; at most 64 characters.
+        """
+        request = authz_pb2.AuthenticateRequest(token=token, source=source)
+        answer = await self._authentication.Authenticate(request)
         return Passport(
             principal=answer.principal,
             groups=tuple(answer.groups),

@@ -14,6 +14,7 @@ TRANSACTIONS = ("service_kit/db/",)
 BROAD_EXCEPTS = {
     "authz_service/store/batch.py:Batcher._work": "every question asked together gets an answer, whatever happened",
     "gateway/edge.py:_Exchange.serve": "the edge of the process: HTTP",
+    "gateway/limits.py:RedisBuckets._work": "everybody who waits gets an answer, whatever happened",
     "gateway/main.py:run": "the edge of the process: main",
     "provider_workers/adapters/native/derivation.py:Derivation._read": "one poisoned episode fails alone",
     "runner_service/agent_loop/loop.py:_Trouble.caught": "an agent runtime raises what it likes; unknown is raised on",

@@ -47,13 +47,14 @@ class Script:
         }
     )
     authentications: int = 0
+    sources: list[str] = field(default_factory=list[str])
     events: dict[str, "Events"] = field(default_factory=dict[str, "Events"])
 
     def reset(self) -> None:
         """Forget what the test before said and saw."""
         fresh = Script()
         self.answers, self.calls, self.tokens = fresh.answers, fresh.calls, fresh.tokens
-        self.authentications, self.events = 0, fresh.events
+        self.authentications, self.sources, self.events = 0, fresh.sources, fresh.events
 
     def answer(self, method: str, request: Any) -> Any:
         self.calls.append(Call(method, request, current_passport()))
@@ -145,6 +146,7 @@ class Authentication(authz_pb2_grpc.AuthenticationServicer):
 
     async def Authenticate(self, request: authz_pb2.AuthenticateRequest, context: Any) -> Any:  # noqa: N802
         self._script.authentications += 1
+        self._script.sources.append(request.source)
         if request.token not in self._script.tokens:
             raise GroveError("invalid_credential", "The credential is not valid.")
         principal, scopes = self._script.tokens[request.token]

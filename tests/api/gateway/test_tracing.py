@@ -37,6 +37,7 @@ async def test_a_request_is_one_server_span_and_a_client_span_for_each_call(
     assert dict(server.attributes or {}) == {
         "http.request.method": "GET",
         "url.path": "/v1/memories/hmem_1",
+        "client.address": "127.0.0.1",
         "url.scheme": "http",
         "http.route": "/v1/memories/{memory_id}",
         "http.response.status_code": 200,
