@@ -61,5 +61,8 @@ class GatewaySettings(Settings):
     @field_validator("trusted_proxies")
     @classmethod
     def _are_networks(cls, value: str) -> str:
-        networks(value)
+        try:
+            networks(value)
+        except ValueError:
+            raise ValueError("name networks, as in 10.0.0.0/8, with no bit set beyond the prefix") from None
         return value
