@@ -9,13 +9,14 @@ from typing import Final
 
 from joserfc.errors import JoseError
 
+from authz_service import oidc
 from authz_service.api.servicer import (
     AccessServicer,
     AuthenticationServicer,
     GrantsServicer,
     TreeServicer,
 )
-from authz_service.api.tokens import TokensServicer
+from authz_service.api.tokens import TokensServicer, TokenUses
 from authz_service.domain import bootstrap
 from authz_service.domain.add_grant import AddGrant
 from authz_service.domain.attach_harness import AttachHarness
@@ -23,6 +24,8 @@ from authz_service.domain.authenticate import Authenticate
 from authz_service.domain.create_node import CreateNode
 from authz_service.domain.create_token import CreateToken
 from authz_service.domain.decide import RootRight
+from authz_service.domain.last_used import LastUsed
+from authz_service.domain.list_tokens import ListTokens
 from authz_service.domain.mint_passport import MintPassport
 from authz_service.domain.revoke_token import RevokeToken
 from authz_service.domain.update_node import UpdateNode
@@ -49,13 +52,24 @@ _log: Final = logging.getLogger(__name__)
 @asynccontextmanager
 async def build(settings: Settings) -> AsyncGenerator[Wiring]:
     """The service, ready to be served."""
-    signer, named = _signer(settings), _bootstrap_file(settings)
-    async with connect(settings, "authz") as database:
-        store, tokens, clock = PostgresStore(database), PostgresTokens(database), SystemClock()
+    signer, named, clock = _signer(settings), _bootstrap_file(settings), SystemClock()
+    async with (
+        connect(settings, "authz") as database,
+        oidc.connected(settings, tokens := PostgresTokens(database), clock) as issuer,
+    ):
+        store, uses = PostgresStore(database), LastUsed(tokens, clock)
+        jwts = None if issuer is None else issuer.jwts
         roots = RootRight(admin_only=settings.authz_root_creation == "admin")
         start = Bootstrap(database, tokens, named)
-        authentication = AuthenticationServicer(Authenticate(tokens, signer, clock))
-        issuing = TokensServicer(CreateToken(tokens, clock), RevokeToken(tokens, clock), MintPassport(signer))
+        authentication = AuthenticationServicer(Authenticate(tokens, jwts, signer, uses, clock))
+        issuing = TokensServicer(
+            TokenUses(
+                CreateToken(tokens, clock),
+                ListTokens(tokens, clock),
+                RevokeToken(tokens, jwts, clock),
+                MintPassport(signer),
+            )
+        )
         access = AccessServicer(store)
         tree = TreeServicer(store, CreateNode(store, roots, clock), UpdateNode(store, roots))
         grants = GrantsServicer(store, AddGrant(store, clock), AttachHarness(store, clock))
@@ -68,7 +82,7 @@ async def build(settings: Settings) -> AsyncGenerator[Wiring]:
                 lambda server: rpc.add_GrantsServicer_to_server(grants, server),
             ],
             service_names=[f"grovekeeper.authz.v1.{name}" for name in _SERVICES],
-            background=[start.run],
+            background=[start.run, uses.run, *([] if issuer is None else [issuer.keys.run, issuer.jwts.run])],
             ready=start.ready,
             public_methods=frozenset({AUTHENTICATE}),
         )

@@ -11,11 +11,11 @@ from authz_service.domain.model import (
     Entry,
     Found,
     Grant,
-    IssuedToken,
     Listing,
     Page,
     Place,
     Privilege,
+    Token,
     privileges,
 )
 from protos.authz.v1 import authz_pb2 as wire
@@ -91,17 +91,20 @@ def grant(one: Grant, asked: str) -> wire.Grant:
     )
 
 
-def issued(one: IssuedToken) -> wire.Token:
-    """A token just issued, its secret included."""
-    token = one.token
+def token(one: Token, secret: str = "") -> wire.Token:
+    """A token; its secret only when it was just issued."""
     return wire.Token(
-        id=token.id,
-        token=one.secret,
-        principal=token.principal,
-        groups=token.groups,
-        scopes=token.scopes,
-        created_at=timestamp(token.created_at),
-        expires_at=None if token.expires_at is None else timestamp(token.expires_at),
+        id=one.id,
+        token=secret,
+        principal=one.principal,
+        groups=one.groups,
+        scopes=one.scopes,
+        created_at=timestamp(one.created_at),
+        expires_at=_maybe(one.expires_at),
+        revoked_at=_maybe(one.revoked_at),
+        last_used_at=_maybe(one.last_used_at),
+        created_by=one.created_by,
+        bootstrap=one.bootstrap,
     )
 
 
@@ -110,6 +113,10 @@ def timestamp(value: datetime) -> Timestamp:
     made = Timestamp()
     made.FromDatetime(value)
     return made
+
+
+def _maybe(value: datetime | None) -> Timestamp | None:
+    return None if value is None else timestamp(value)
 
 
 def moment(message: Timestamp) -> datetime:

@@ -45,7 +45,7 @@ class AuthenticationServicer(AuthenticationBase):
     async def Authenticate(
         self, request: wire.AuthenticateRequest, context: Context
     ) -> wire.AuthenticateResponse:
-        passport = await self._authenticate(request.token)
+        passport = await self._authenticate(request.token, request.source)
         return wire.AuthenticateResponse(
             passport=passport.token,
             expires_at=convert.timestamp(passport.expires_at),
@@ -53,6 +53,7 @@ class AuthenticationServicer(AuthenticationBase):
             groups=passport.groups,
             scopes=sorted(passport.scopes),
         )
+            token_id=passport.token_id or "",
 
 
 class AccessServicer(AccessBase):

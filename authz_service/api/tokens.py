@@ -1,11 +1,13 @@
 """Tokens and passports: convert, call the use case, convert."""
 
+from dataclasses import dataclass
 from typing import Any
 
 from grpc.aio import ServicerContext
 
 from authz_service.api import convert
-from authz_service.domain.create_token import CreateToken
+from authz_service.domain.create_token import CreateToken, Wanted
+from authz_service.domain.list_tokens import ListTokens
 from authz_service.domain.mint_passport import MintPassport
 from authz_service.domain.revoke_token import RevokeToken
 from protos.authz.v1 import authz_pb2 as wire
@@ -15,29 +17,47 @@ from service_kit.identity import current_passport
 Context = ServicerContext[Any, Any]
 
 
-class TokensServicer(TokensBase):
-    """Issuing and revoking."""
+@dataclass(frozen=True, slots=True)
+class TokenUses:
+    """The use cases behind the RPCs."""
 
-    def __init__(self, create: CreateToken, revoke: RevokeToken, mint: MintPassport) -> None:
-        self._create: CreateToken = create
-        self._revoke: RevokeToken = revoke
-        self._mint: MintPassport = mint
+    create: CreateToken
+    list: ListTokens
+    revoke: RevokeToken
+    mint: MintPassport
+
+
+class TokensServicer(TokensBase):
+    """Issuing, listing and revoking."""
+
+    def __init__(self, uses: TokenUses) -> None:
+        self._uses: TokenUses = uses
 
     async def CreateToken(self, request: wire.CreateTokenRequest, context: Context) -> wire.Token:
+        passport = current_passport()
+        passport.require_scope("admin")
+        wanted = Wanted(request.principal, request.groups, request.scopes, request.ttl_seconds)
+        issued = await self._uses.create(passport.principal, wanted)
+        return convert.token(issued.token, issued.secret)
+
+    async def ListTokens(self, request: wire.ListTokensRequest, context: Context) -> wire.TokenPage:
         current_passport().require_scope("admin")
-        return convert.issued(await self._create(request.principal, request.groups, request.ttl_seconds))
+        tokens, cursor = await self._uses.list(
+            request.principal, convert.page(request.page), ended=request.include_ended
+        )
+        return wire.TokenPage(tokens=[convert.token(one) for one in tokens], next_cursor=cursor)
 
     async def RevokeToken(
         self, request: wire.RevokeTokenRequest, context: Context
     ) -> wire.RevokeTokenResponse:
         current_passport().require_scope("admin")
-        return wire.RevokeTokenResponse(id=await self._revoke(token_id=request.id, secret=request.token))
+        return wire.RevokeTokenResponse(id=await self._uses.revoke(token_id=request.id, secret=request.token))
 
     async def MintHarnessPassport(
         self, request: wire.MintHarnessPassportRequest, context: Context
     ) -> wire.MintHarnessPassportResponse:
         current_passport().require_scope("service")
-        minted = self._mint(request.harness_id, request.session_id, convert.entries(request.narrowing))
+        minted = self._uses.mint(request.harness_id, request.session_id, convert.entries(request.narrowing))
         return wire.MintHarnessPassportResponse(
             passport=minted.token, expires_at=convert.timestamp(minted.expires_at)
         )

@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, cast
 
+from authz_service.domain.create_token import issued
 from authz_service.domain.model import NewToken, Token
 from authz_service.domain.ports import Tokens
-from authz_service.domain.secrets import LONGEST, digest
+from authz_service.domain.revoke_token import revoked
+from authz_service.domain.secrets import LONGEST, digest, is_jwt
 from service_kit.clock import Clock
 from service_kit.ids import new_id
 
@@ -66,18 +68,21 @@ def parse(text: str) -> list[Named]:
 def _secret(name: str, value: object) -> str:
     if not isinstance(value, str) or not SHORTEST <= len(value) <= LONGEST or not value.isascii():
         raise BootstrapError(f"{name} is not a token of {SHORTEST} to {LONGEST} ASCII characters")
+    if is_jwt(value):
+        raise BootstrapError(f"{name} has two dots, as only a JWT may")
     return value
 
 
 async def ensure(tokens: Tokens, named: list[Named], clock: Clock) -> None:
     """Make these the only bootstrap tokens; any number of times. A revoked one stays revoked."""
     now = clock.now()
-    wanted = [
-        (
-            one.name,
-            NewToken(Token(new_id("tok"), one.principal, (), one.scopes, now), digest(one.secret)),
-        )
-        for one in named
-    ]
-    for name in await tokens.ensure_bootstrap(wanted, now):
-        _log.warning("the bootstrap token of %s was revoked; put another one in the file", name)
+    async with tokens.change() as tx:
+        for one in named:
+            token = Token(new_id("tok"), one.principal, (), one.scopes, now, bootstrap=one.name)
+            kept = await tx.add(NewToken(token, digest(one.secret)))
+            if kept.id == token.id:
+                await tx.record(issued(token))
+            elif kept.revoked_at is not None:
+                _log.warning("the bootstrap token of %s was revoked; put another one in the file", one.name)
+        for token in await tx.end_bootstrap([digest(one.secret) for one in named], now):
+            await tx.record(revoked(token))

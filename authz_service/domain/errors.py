@@ -28,9 +28,14 @@ def invalid_input(message: str, param: str) -> GroveError:
     return GroveError("invalid_input", message, param=param)
 
 
-def invalid_credential() -> GroveError:
-    """Malformed, unknown, expired or revoked: one answer for all."""
-    return GroveError("invalid_credential", "The credential is not valid.")
+def invalid_credential(told: str | None = None) -> GroveError:
+    """Malformed, unknown, expired or revoked: one answer for all. ``told`` is for who bears a good one."""
+    return GroveError("invalid_credential", told or "The credential is not valid.")
+
+
+def issuer_away() -> GroveError:
+    """A JWT that cannot be told good from bad, because its issuer's keys cannot be had."""
+    return GroveError("grovekeeper_unavailable", "The issuer of this credential cannot be reached; try again.")
 
 
 def grant_not_found() -> GroveError:

@@ -187,7 +187,11 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A bearer token as it is kept: never the token itself."""
+    """A bearer token as it is kept: never the token itself.
+
+    ``created_by`` is the principal that issued it, ``bootstrap`` what an operator's bootstrap file calls
+    it; each is empty where the other tells where it came from. ``last_used_at`` is to the minute.
+    """
 
     id: str
     principal: str
@@ -199,12 +203,41 @@ class Token:
 
     def valid_at(self, now: datetime) -> bool:
         """Whether it opens anything at this moment."""
+    last_used_at: datetime | None = None
+    created_by: str = ""
+    bootstrap: str = ""
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
 
 
 @dataclass(frozen=True, slots=True)
 class NewToken:
     """A token to keep: what is known of it, and the SHA-256 it is found by."""
+@dataclass(frozen=True, slots=True)
+class TokensWanted:
+    """Which tokens a listing is of: one principal's ("": everybody's); with ``ended`` also those that open
+    nothing at ``now`` any more.
+    """
+
+    principal: str
+    ended: bool
+    now: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Bearer:
+    """Whom a credential speaks for, until when (None: no end), and by which of our tokens ("": a JWT).
+
+    ``key`` tells credentials apart: the token's id, or what is made from a JWT's hash.
+    """
+
+    key: str
+    principal: str
+    groups: tuple[str, ...]
+    scopes: tuple[str, ...]
+    ends_at: datetime | None
+    token_id: str = ""
+
+
 
     token: Token
     sha256: bytes

@@ -4,14 +4,22 @@ Every verb may raise ``grovekeeper_unavailable`` or ``grovekeeper_deadline`` for
 Nothing here is ever answered from a cache: a read sees what was committed before it was asked.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
 from typing import Protocol
 
 from authz_service.domain.audit import Act
 from authz_service.domain.caller import Caller
-from authz_service.domain.model import FIRST, Grant, GrantKey, NewToken, Place, Token
+from authz_service.domain.model import (
+    FIRST,
+    Grant,
+    GrantKey,
+    NewToken,
+    Place,
+    Token,
+    TokensWanted,
+)
 
 
 class View(Protocol):
@@ -169,6 +177,36 @@ class Store(Protocol):
         ...
 
 
+class TokensChange(Protocol):
+    """One transaction on the tokens."""
+
+    async def live(self, principal: str, now: datetime) -> int:
+        """How many tokens of a principal open something at ``now``; others add none to it until the end."""
+        ...
+
+    async def add(self, token: NewToken) -> Token:
+        """Keep a new token. Answers the token there is with its hash: this one, or one known already."""
+        ...
+
+    async def revoke(
+        self, *, token_id: str = "", sha256: bytes = b"", now: datetime
+    ) -> tuple[Token, bool] | None:
+        """Revoke by id or by hash. The token, and whether this is what ended it; None when there is none."""
+        ...
+
+    async def revoke_jwt(self, sha256: bytes, *, expires_at: datetime, now: datetime) -> bool:
+        """Keep in mind that a JWT was taken back, until after ``expires_at``; whether it was not before."""
+        ...
+
+    async def end_bootstrap(self, others_than: Sequence[bytes], now: datetime) -> list[Token]:
+        """Revoke those a bootstrap brought in whose hash is not among these; answers what this ended."""
+        ...
+
+    async def record(self, act: Act) -> None:
+        """As :meth:`Change.record`."""
+        ...
+
+
 class Tokens(Protocol):
     """Where bearer tokens are kept, by their SHA-256 only."""
 
@@ -176,18 +214,22 @@ class Tokens(Protocol):
         """The token with this hash, whatever became of it; strict as :meth:`Store.place` is."""
         ...
 
-    async def add(self, token: NewToken) -> None:
-        """Keep a new token."""
+    async def jwt_revoked(self, sha256: bytes) -> bool:
+        """Whether the JWT with this hash was taken back; as strict."""
         ...
 
-    async def revoke(self, *, token_id: str = "", sha256: bytes = b"", now: datetime) -> str | None:
-        """Revoke by id or by hash; answers the id, None when there is none. Once revoked stays revoked."""
+    async def page(self, wanted: TokensWanted, before: tuple[datetime, str] | None, limit: int) -> list[Token]:
+        """Tokens made before (moment, id), newest first, ``limit`` at most; None: from the newest."""
         ...
 
-    async def ensure_bootstrap(self, tokens: Sequence[tuple[str, NewToken]], now: datetime) -> list[str]:
-        """Make the named tokens the only valid ones that a bootstrap brought in; one transaction.
+    async def used(self, times: Mapping[str, datetime]) -> None:
+        """Note when tokens were used last, by id. An earlier time than the one noted changes nothing."""
+        ...
 
-        Tokens known already are left as they are; those of earlier bootstraps that are not among these
-        are revoked. Answers the names of tokens that are there but revoked.
-        """
+    async def forget_jwts(self, before: datetime) -> None:
+        """Drop what is kept of JWTs that expired before a moment."""
+        ...
+
+    def change(self) -> AbstractAsyncContextManager[TokensChange]:
+        """Several questions and changes as one."""
         ...

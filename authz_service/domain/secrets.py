@@ -14,6 +14,11 @@ def new_secret() -> str:
     return PREFIX + secrets.token_urlsafe(32)
 
 
+def is_jwt(secret: str) -> bool:
+    """Whether a credential has the shape of a JWT: three parts between dots, which no token of ours has."""
+    return secret.count(".") == 2 and not secret.startswith(PREFIX)
+
+
 def digest(secret: str) -> bytes:
     """The SHA-256 a token is kept and found by. The secret is random, so it needs no salt and no stretching."""
     return hashlib.sha256(secret[:LONGEST].encode("utf-8", "surrogatepass")).digest()

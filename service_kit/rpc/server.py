@@ -27,6 +27,7 @@ __all__ = ["Wiring", "run", "serve"]
 
 _log: Final = logging.getLogger(__name__)
 _CANCELLATIONS: Final = 30
+_METADATA_BYTES: Final = 64 * 1024  # a passport names up to 128 groups with 6,000 characters
 _Settings = TypeVar("_Settings", bound=Settings)
 
 
@@ -187,6 +188,8 @@ def _server(settings: Settings, chassis: Chassis) -> grpc.aio.Server:
         ("grpc.so_reuseport", 0),
         ("grpc.max_send_message_length", limit),
         ("grpc.max_receive_message_length", limit),
+        ("grpc.max_metadata_size", _METADATA_BYTES),
+        ("grpc.absolute_max_metadata_size", _METADATA_BYTES),
         ("grpc.keepalive_time_ms", 60_000),
         ("grpc.keepalive_timeout_ms", 20_000),
         ("grpc.keepalive_permit_without_calls", 1),

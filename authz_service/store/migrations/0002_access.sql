@@ -28,8 +28,11 @@ alter table token add column created_by text not null default '';
 alter table token add column last_used_at timestamptz;
 create index token_age on token (created_at desc, id desc);
 create index token_principal on token (principal, created_at desc, id desc);
+-- Those of a principal that are live at a moment, which are counted whenever it is issued one.
+create index token_live on token (principal, (coalesce(expires_at, 'infinity'::timestamptz))) where revoked_at is null;
 
--- JWTs an administrator took back before their time, by their SHA-256, until they would have expired anyway.
+-- JWTs an administrator took back before their time, by the SHA-256 of what is signed in them, until they would
+-- have expired anyway.
 create table revoked_jwt (
     sha256 bytea primary key check (octet_length(sha256) = 32),
     expires_at timestamptz not null,

@@ -1,16 +1,20 @@
 """Tokens and passports, by the clock."""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from joserfc.jwk import OKPKey
 
-from authz_service.domain import bootstrap
+from authz_service.domain import bootstrap, last_used
+from authz_service.domain.audit import Act
 from authz_service.domain.authenticate import Authenticate
-from authz_service.domain.create_token import CreateToken
-from authz_service.domain.model import NewToken, Token
+from authz_service.domain.create_token import MOST, CreateToken, Wanted
+from authz_service.domain.last_used import LastUsed
+from authz_service.domain.model import NewToken, Token, TokensWanted
 from authz_service.domain.secrets import digest, new_secret
 from service_kit.clock import FixedClock
 from service_kit.errors import GroveError
@@ -18,26 +22,60 @@ from service_kit.identity import PassportSigner
 
 
 class TokensInMemory:
-    """``domain.ports.Tokens`` in a dictionary."""
+    """``domain.ports.Tokens`` and ``TokensChange`` in dictionaries."""
 
     def __init__(self) -> None:
         self.kept: dict[bytes, Token] = {}
+        self.acts: list[Act] = []
+        self.written: list[dict[str, datetime]] = []
+        self.away: bool = False
 
     async def find(self, sha256: bytes) -> Token | None:
         return self.kept.get(sha256)
 
-    async def add(self, token: NewToken) -> None:
-        self.kept[token.sha256] = token.token
+    async def jwt_revoked(self, sha256: bytes) -> bool:
+        raise NotImplementedError
 
-    async def revoke(self, *, token_id: str = "", sha256: bytes = b"", now: datetime) -> str | None:
+    async def page(
+        self, wanted: TokensWanted, before: tuple[datetime, str] | None, limit: int
+    ) -> list[Token]:
+        raise NotImplementedError
+
+    async def used(self, times: Mapping[str, datetime]) -> None:
+        if self.away:
+            raise GroveError("grovekeeper_unavailable", "Try again.")
+        self.written.append(dict(times))
+
+    async def forget_jwts(self, before: datetime) -> None:
+        raise NotImplementedError
+
+    @asynccontextmanager
+    async def change(self) -> AsyncGenerator["TokensInMemory"]:
+        yield self
+
+    async def live(self, principal: str, now: datetime) -> int:
+        return sum(one.principal == principal and one.valid_at(now) for one in self.kept.values())
+
+    async def add(self, token: NewToken) -> Token:
+        return self.kept.setdefault(token.sha256, token.token)
+
+    async def revoke(
+        self, *, token_id: str = "", sha256: bytes = b"", now: datetime
+    ) -> tuple[Token, bool] | None:
         for key, one in self.kept.items():
             if one.id == token_id or key == sha256:
-                self.kept[key] = replace(one, revoked_at=now)
-                return one.id
+                self.kept[key] = replace(one, revoked_at=one.revoked_at or now)
+                return one, one.revoked_at is None
         return None
 
-    async def ensure_bootstrap(self, tokens: Sequence[tuple[str, NewToken]], now: datetime) -> list[str]:
+    async def revoke_jwt(self, sha256: bytes, *, expires_at: datetime, now: datetime) -> bool:
         raise NotImplementedError
+
+    async def end_bootstrap(self, others_than: Sequence[bytes], now: datetime) -> list[Token]:
+        raise NotImplementedError
+
+    async def record(self, act: Act) -> None:
+        self.acts.append(act)
 
 
 @pytest.fixture
@@ -51,9 +89,14 @@ def tokens() -> TokensInMemory:
 
 
 @pytest.fixture
-def authenticate(tokens: TokensInMemory, clock: FixedClock) -> Authenticate:
+def uses(tokens: TokensInMemory, clock: FixedClock) -> LastUsed:
+    return LastUsed(tokens, clock)
+
+
+@pytest.fixture
+def authenticate(tokens: TokensInMemory, clock: FixedClock, uses: LastUsed) -> Authenticate:
     key = OKPKey.generate_key("Ed25519", {"kid": "k1"})
-    return Authenticate(tokens, PassportSigner(key, clock), clock)
+    return Authenticate(tokens, None, PassportSigner(key, clock), uses, clock)
 
 
 @pytest.fixture
@@ -70,7 +113,7 @@ async def is_refused(authenticate: Authenticate, secret: str) -> bool:
 
 
 async def test_a_token_ends_when_it_said(create: CreateToken, authenticate: Authenticate, clock: FixedClock):
-    issued = await create("person:alice", [], 90)
+    issued = await create("credential:admin", Wanted("person:alice", ttl_seconds=90))
     assert (await authenticate(issued.secret)).expires_at == clock.now() + timedelta(seconds=60)
     clock.advance(timedelta(seconds=80))
     assert (await authenticate(issued.secret)).expires_at == clock.now() + timedelta(seconds=10)
@@ -81,7 +124,7 @@ async def test_a_token_ends_when_it_said(create: CreateToken, authenticate: Auth
 async def test_a_passport_is_signed_anew_only_when_half_its_life_is_gone(
     create: CreateToken, authenticate: Authenticate, clock: FixedClock
 ):
-    issued = await create("person:alice", ["group:x"], 0)
+    issued = await create("credential:admin", Wanted("person:alice", ["group:x"]))
     first = await authenticate(issued.secret)
     clock.advance(timedelta(seconds=30))
     assert (await authenticate(issued.secret)).token == first.token
@@ -92,20 +135,118 @@ async def test_a_passport_is_signed_anew_only_when_half_its_life_is_gone(
 async def test_a_signature_made_a_moment_ago_opens_nothing_once_the_token_is_revoked(
     create: CreateToken, authenticate: Authenticate, tokens: TokensInMemory, clock: FixedClock
 ):
-    issued = await create("person:alice", [], 0)
+    issued = await create("credential:admin", Wanted("person:alice"))
     await authenticate(issued.secret)
     await tokens.revoke(token_id=issued.token.id, now=clock.now())
     assert await is_refused(authenticate, issued.secret)
 
 
 async def test_the_secret_itself_is_not_kept(create: CreateToken, tokens: TokensInMemory):
-    issued = await create("person:alice", [], 0)
+    issued = await create("credential:admin", Wanted("person:alice"))
     assert list(tokens.kept) == [digest(issued.secret)]
     assert issued.secret not in repr(tokens.kept)
 
 
+async def test_a_passport_says_where_each_request_came_from(create: CreateToken, authenticate: Authenticate):
+    secret = (await create("credential:admin", Wanted("person:alice"))).secret
+    first, again, other = [
+        await authenticate(secret, one) for one in ("192.0.2.1", "192.0.2.1", "2001:db8::1")
+    ]
+    assert (first.source, other.source) == ("192.0.2.1", "2001:db8::1")
+    assert first.token == again.token != other.token
+
+
+@pytest.mark.parametrize("source", ["", "x" * 65, "192.0.2.1\n", "\x00"])
+async def test_what_cannot_be_an_address_is_left_out_of_a_passport(
+    create: CreateToken, authenticate: Authenticate, source: str
+):
+    secret = (await create("credential:admin", Wanted("person:alice"))).secret
+    assert (await authenticate(secret, source)).source is None
+
+
+async def test_a_use_is_noted_to_the_minute_and_once(
+    create: CreateToken, authenticate: Authenticate, tokens: TokensInMemory, uses: LastUsed, clock: FixedClock
+):
+    issued = await create("credential:admin", Wanted("person:alice"))
+    clock.advance(timedelta(seconds=59))
+    for _ in range(2):
+        await authenticate(issued.secret)
+        await uses.write()
+    assert tokens.written == [{issued.token.id: datetime(2026, 10, 1, 12, tzinfo=UTC)}]
+    clock.advance(timedelta(seconds=1))
+    await authenticate(issued.secret)
+    await uses.write()
+    assert tokens.written[1:] == [{issued.token.id: datetime(2026, 10, 1, 12, 1, tzinfo=UTC)}]
+
+
+async def test_a_use_that_could_not_be_written_is_written_later(
+    create: CreateToken, authenticate: Authenticate, tokens: TokensInMemory, uses: LastUsed
+):
+    issued = await create("credential:admin", Wanted("person:alice"))
+    await authenticate(issued.secret)
+    tokens.away = True
+    await uses.write()
+    tokens.away = False
+    await uses.write()
+    assert [list(one) for one in tokens.written] == [[issued.token.id]]
+
+
+async def test_a_refused_token_is_not_noted_as_used(
+    create: CreateToken, authenticate: Authenticate, tokens: TokensInMemory, uses: LastUsed, clock: FixedClock
+):
+    issued = await create("credential:admin", Wanted("person:alice", ttl_seconds=1))
+    clock.advance(timedelta(seconds=1))
+    assert await is_refused(authenticate, issued.secret)
+    await uses.write()
+    assert tokens.written == []
+
+
+async def test_uses_are_collected_up_to_a_bound(tokens: TokensInMemory, uses: LastUsed):
+    for number in range(last_used.MOST + 10):
+        uses.note(f"tok_{number}")
+    await uses.write()
+    uses.note(f"tok_{last_used.MOST}")
+    await uses.write()
+    assert [len(one) for one in tokens.written] == [last_used.MOST, 1]
+
+
+async def test_what_was_collected_is_written_at_the_end(tokens: TokensInMemory, uses: LastUsed):
+    running = asyncio.create_task(uses.run())
+    uses.note("tok_1")
+    await asyncio.sleep(0)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert [list(one) for one in tokens.written] == [["tok_1"]]
+
+
+async def test_a_principal_has_so_many_live_tokens_and_no_more(create: CreateToken, clock: FixedClock):
+    wanted = Wanted("person:alice", ttl_seconds=60)
+    for _ in range(MOST):
+        await create("credential:admin", wanted)
+    with pytest.raises(GroveError, match="at most 1,000 live tokens") as raised:
+        await create("credential:admin", wanted)
+    assert (raised.value.code, raised.value.param) == ("invalid_input", "principal")
+    await create("credential:admin", Wanted("person:bob"))
+    clock.advance(timedelta(seconds=60))
+    await create("credential:admin", wanted)
+
+
+async def test_issuing_is_audited_without_the_secret(create: CreateToken, tokens: TokensInMemory):
+    issued = await create("person:root", Wanted("person:alice", ["group:x"], ["admin"], 60))
+    (act,) = tokens.acts
+    assert (act.action, act.principal) == ("token.create", "person:alice")
+    assert act.detail == {
+        "token": issued.token.id,
+        "scopes": ["user", "admin"],
+        "groups": ["group:x"],
+        "expires_at": "2026-10-01T12:01:00+00:00",
+    }
+    assert issued.secret not in repr(act)
+    assert issued.token.created_by == "person:root"
+
+
 async def test_what_is_too_long_for_a_token_is_none(create: CreateToken, authenticate: Authenticate):
-    issued = await create("person:alice", [], 0)
+    issued = await create("credential:admin", Wanted("person:alice"))
     assert await is_refused(authenticate, issued.secret + "x" * 600)
 
 
@@ -134,6 +275,7 @@ def test_a_bootstrap_file_names_an_administrator_and_services():
         '{"admin_token": 1}',
         '{"admin_token": "short"}',
         '{"admin_token": "ümlauts-ümlauts-ümlauts"}',
+        '{"admin_token": "looks-like.a-json.web-token"}',
         '{"service_tokens": []}',
         '{"service_tokens": {"memory": null}}',
         '{"service_tokens": {"mem ory": "gk_aaaaaaaaaaaaaaaaaaaaaaaaa"}}',
