@@ -1,6 +1,7 @@
 """Somebody with a token: one method is one request, and a refusal is an exception with its envelope."""
 
 import json
+import ssl
 import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ _Seen = TypeVar("_Seen")
 
 _JOB_S: Final = 60.0
 _TIMEOUT_S: Final = 60.0
+_TLS: Final = ssl.create_default_context()  # made for each client, it would cost more than most tests
 
 
 class Refused(Exception):  # noqa: N818 - reads well in `pytest.raises(Refused)`
@@ -56,7 +58,10 @@ class Caller:
 
     def __post_init__(self) -> None:
         self.http = httpx.Client(
-            base_url=self.url, headers={"Authorization": f"Bearer {self.token}"}, timeout=_TIMEOUT_S
+            base_url=self.url,
+            headers={"Authorization": f"Bearer {self.token}"},
+            timeout=_TIMEOUT_S,
+            verify=_TLS,
         )
 
     def __enter__(self) -> Self:

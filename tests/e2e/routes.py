@@ -1,9 +1,11 @@
 """Every route, with what makes it answer: the table the tests of access and robustness go through.
 
-``Route.needs`` is the privilege on the memory in the path; ``world`` makes what the path names, as its owner.
+A route stands in the table of what it names. ``Route.needs`` is the privilege on the memory ``{memory_id}``,
+``world`` makes what the request names, as its owner, and ``own`` what the caller brings along.
 """
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -14,26 +16,35 @@ from tests.e2e.people import Person
 
 __all__ = [
     "ADMIN_ROUTES",
+    "CLASSES",
     "HARNESS_ROUTES",
     "JOB_ROUTE",
     "MEMORY_ROUTES",
+    "NAMES_NOTHING",
+    "NAMING_ROUTES",
     "OPEN_ROUTES",
     "RESPONSE_ROUTES",
+    "THE_HARNESS",
     "Names",
     "Route",
     "call",
     "ended_response",
+    "filled",
     "harness",
+    "in_memory",
     "memory_with_everything",
 ]
 
 Names = dict[str, str]
 World = Callable[[Person], Names]
 
+THE_HARNESS = "the harness"
+"""``Route.needs`` of what no privilege of the caller's opens: its harness has to hold the memory itself."""
+
 
 @dataclass(frozen=True)
 class Route:
-    """One operation. ``path`` and ``query`` are filled with what ``world`` made."""
+    """One operation. ``path``, ``query`` and ``body`` are filled with what ``world`` and ``own`` made."""
 
     method: str
     path: str
@@ -41,18 +52,32 @@ class Route:
     needs: str | None = None
     query: str = ""
     world: World = field(default=lambda _: {}, repr=False)
+    own: World = field(default=lambda _: {}, repr=False)
 
     def __str__(self) -> str:
-        return f"{self.method} {self.path}{self.query}"
+        return f"{self.method} {self.path}{self.query} {' '.join(self.body or ())}".strip()
+
+    @property
+    def template(self) -> str:
+        """The path as the document has it."""
+        return self.path.replace("{own_", "{")
 
     def at(self, names: Names) -> str:
         """The address with these names."""
         return (self.path + self.query).format(**names)
 
+    def names(self) -> set[str]:
+        """What it is to be filled with."""
+        return set(re.findall(r"{(\w+)}", f"{self.path} {self.query} {self.body}"))
 
-def memory_with_everything(owner: Person) -> Names:
+
+def memory_with_everything(owner: Person, parent: str | None = None) -> Names:
     """A memory, a record in it, a grant on it and a job of it."""
-    memory = owner.plant("Everything")
+    return in_memory(owner, owner.plant("Everything", parent))
+
+
+def in_memory(owner: Person, memory: str) -> Names:
+    """A record in that memory, a grant on it and a job of it."""
     record = owner.fact(memory, "Penguins swim.", attributes={"account": "acme"})
     grant = owner.grant(memory, "group:nobody-is-in-it", "create")["id"]
     job = owner.post(f"/v1/memories/{memory}/observe", {"episodes": [{"content": "Hello."}]})["job"]
@@ -98,12 +123,37 @@ MEMORY_ROUTES = (
     _memory("PUT", _M, "delete", {"restricted": True}),
     _memory("POST", f"{_M}/erase", "delete", {"record_ids": ["{record_id}"]}),
     _memory("DELETE", _M, "delete"),
-    # Named elsewhere than in the path.
     _memory("GET", "/v1/memories", None, query="?parent={memory_id}"),
     _memory("GET", "/v1/memories", None, query="?ancestor={memory_id}"),
     _memory("POST", "/v1/memories", "create", {"name": "Child", "parent_id": "{memory_id}"}),
 )
 """Routes that name a memory, and the privilege each needs there; None: any."""
+
+
+def _naming(method: str, path: str, needs: str, body: Json) -> Route:
+    return Route(method, path, body, needs, "", memory_with_everything, _brought)
+
+
+def _brought(caller: Person) -> Names:
+    return {"own_memory_id": caller.plant("Own"), "own_harness_id": caller.harness("Own")}
+
+
+NAMING_ROUTES = (
+    _naming("PUT", "/v1/memories/{own_memory_id}", "create", {"parent_id": "{memory_id}"}),
+    _naming(
+        "PUT",
+        "/v1/harnesses/{own_harness_id}/memories",
+        "delete",
+        {"memories": [{"memory_id": "{memory_id}", "access": "read"}]},
+    ),
+    _naming(
+        "POST",
+        "/v1/responses",
+        THE_HARNESS,
+        {"input": "Hi.", "metadata": {"harness_id": "{own_harness_id}", "memory": "{memory_id}"}},
+    ),
+)
+"""Routes that name somebody's memory beside what is the caller's own."""
 
 JOB_ROUTE = _memory("GET", f"{_M}/jobs/{{job_id}}", None)
 """Whoever may read or write sees how a job stands."""
@@ -162,6 +212,26 @@ ADMIN_ROUTES = (
 """Routes that need the scope ``admin``."""
 
 
+CLASSES = {
+    "MEMORY_ROUTES": MEMORY_ROUTES,
+    "NAMING_ROUTES": NAMING_ROUTES,
+    "JOB_ROUTE": (JOB_ROUTE,),
+    "HARNESS_ROUTES": HARNESS_ROUTES,
+    "RESPONSE_ROUTES": RESPONSE_ROUTES,
+    "OPEN_ROUTES": OPEN_ROUTES,
+    "ADMIN_ROUTES": ADMIN_ROUTES,
+}
+"""Every table."""
+
+NAMES_NOTHING = {
+    "references.memory_id": "what a writer states; its target is looked at when it is read, by whoever reads",
+    "references.record_id": "the same",
+    "supersedes": "a record of the memory in the path; see test_a_record_is_not_reached_through_another_memory",
+    "principal": "whom to grant to, who need not exist",
+}
+"""Fields that sound like a name of something and whose value opens or shows nothing by itself, and why."""
+
+
 def filled(body: Json | None, names: Names) -> Json | None:
     """``body`` with names in place of ``{memory_id}`` and its kin."""
     return None if body is None else {key: _filled(value, names) for key, value in body.items()}
@@ -177,6 +247,8 @@ def _filled(value: object, names: Names) -> object:
     return value
 
 
-def call(caller: Person, route: Route, names: Names) -> httpx.Response:
+def call(
+    caller: Person, route: Route, names: Names, headers: Mapping[str, str] | None = None
+) -> httpx.Response:
     """One request of that route."""
-    return caller.send(route.method, route.at(names), filled(route.body, names))
+    return caller.send(route.method, route.at(names), filled(route.body, names), headers)

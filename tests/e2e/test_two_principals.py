@@ -1,52 +1,53 @@
 """What one principal may not reach of another's looks exactly like what does not exist."""
 
-import json
-import re
 import uuid
-from typing import cast
+from collections.abc import Generator
 
 import pytest
 
-from tests.e2e.caller import Json
-from tests.e2e.people import Person, envelope, said
+from tests.e2e.caller import Caller
+from tests.e2e.hidden import EVERY_PRIVILEGE, PREFIX, Hidden, unknown, whole
+from tests.e2e.people import Person, envelope, person, said
 from tests.e2e.routes import (
     ADMIN_ROUTES,
     HARNESS_ROUTES,
     JOB_ROUTE,
     MEMORY_ROUTES,
+    NAMING_ROUTES,
     OPEN_ROUTES,
     RESPONSE_ROUTES,
+    THE_HARNESS,
     Names,
     Route,
     call,
+    memory_with_everything,
 )
 from tests.fixtures.stack import Stack
 
-EVERY_PRIVILEGE = ("read", "write", "create", "delete")
-PREFIX = {
-    "memory_id": "hmem_",
-    "record_id": "hrec_",
-    "grant_id": "hgrt_",
-    "job_id": "hjob_",
-    "harness_id": "chrn_",
-    "response_id": "resp_",
-    "session_id": "hsess_",
-}
+ABOUT_MEMORIES = (*MEMORY_ROUTES, *NAMING_ROUTES, JOB_ROUTE)
 ODD_IDS = ("x", "hmem_", "hmem_" + "0" * 31, "HMEM_" + "0" * 32, "a%0Db", "%F0%9F%98%80", "y" * 2000)
 
 
-def unknown(names: Names) -> Names:
-    """Names of the same kinds that nothing has."""
-    return {kind: PREFIX[kind] + uuid.uuid4().hex for kind in names}
+@pytest.fixture(scope="module")
+def hidden(stack: Stack) -> Generator[Hidden]:
+    """Made once: what is refused changes nothing."""
+    with (
+        person(stack, "alice") as alice,
+        person(stack, "bob") as bob,
+        Caller(stack.url, stack.admin_token) as admin,
+    ):
+        made = Hidden(admin, alice, bob)
+        made.make()
+        yield made
 
 
-def test_the_table_names_every_route_there_is(stack: Stack, alice: Person):
-    document = alice.get("/openapi.json")
-    there_is = {
-        (method.upper(), path) for path, operations in document["paths"].items() for method in operations
-    }
-    tables = (MEMORY_ROUTES, (JOB_ROUTE,), HARNESS_ROUTES, RESPONSE_ROUTES, OPEN_ROUTES, ADMIN_ROUTES)
-    assert {(route.method, route.path) for table in tables for route in table} == there_is
+@pytest.fixture(scope="module")
+def held(hidden: Hidden) -> dict[str, Names]:
+    """A memory for each privilege, which is all that bob holds there."""
+    worlds = {privilege: memory_with_everything(hidden.alice) for privilege in EVERY_PRIVILEGE}
+    for privilege, names in worlds.items():
+        hidden.alice.give(names["memory_id"], hidden.bob, privilege)
+    return worlds
 
 
 @pytest.mark.parametrize("route", OPEN_ROUTES, ids=str)
@@ -54,38 +55,53 @@ def test_a_route_that_names_nothing_answers_everybody(bob: Person, route: Route)
     assert call(bob, route, {}).status_code == 200
 
 
-@pytest.mark.parametrize("route", [*MEMORY_ROUTES, JOB_ROUTE, *HARNESS_ROUTES, *RESPONSE_ROUTES], ids=str)
-def test_what_is_anothers_is_answered_as_what_does_not_exist(alice: Person, bob: Person, route: Route):
-    names = route.world(alice)
-    refused = said(call(bob, route, names))
-    assert refused[0] == 404
-    assert refused == said(call(bob, route, unknown(names)))
-    # Nothing of it happened, and for its owner the very same request works.
-    assert call(alice, route, names).is_success
+@pytest.mark.parametrize("route", ABOUT_MEMORIES, ids=str)
+def test_a_memory_that_may_not_be_seen_is_answered_as_one_that_does_not_exist(hidden: Hidden, route: Route):
+    bob, own = hidden.bob, route.own(hidden.bob)
+    nothing = unknown(hidden.worlds["never granted"])
+    expected = whole(call(bob, route, own | nothing), nothing)
+    assert (expected[0], "memory_not_found" in expected[1]) == (404, True)
+    for way, names in hidden.worlds.items():
+        there, elsewhere = {"memory_id": names["memory_id"]}, {"memory_id": nothing["memory_id"]}
+        for asked in (names, nothing | there, names | elsewhere):
+            assert whole(call(bob, route, own | asked), asked) == expected, way
+    assert hidden.unchanged()
 
 
-@pytest.mark.parametrize("route", [*MEMORY_ROUTES, JOB_ROUTE], ids=str)
-def test_after_a_revoke_it_is_as_if_there_had_been_no_grant(alice: Person, bob: Person, route: Route):
-    names = route.world(alice)
-    memory = names["memory_id"]
-    grant = alice.give(memory, bob, *EVERY_PRIVILEGE)
-    assert bob.send("GET", f"/v1/memories/{memory}").status_code == 200
-    alice.delete(f"/v1/memories/{memory}/grants/{grant}")
-    assert said(call(bob, route, names)) == said(call(bob, route, unknown(names)))
-    assert memory not in {one["id"] for one in bob.listing()}
+@pytest.mark.parametrize("privilege", EVERY_PRIVILEGE)
+@pytest.mark.parametrize("route", [*MEMORY_ROUTES, *NAMING_ROUTES], ids=str)
+def test_each_privilege_opens_what_it_permits_and_nothing_else(
+    hidden: Hidden, held: dict[str, Names], route: Route, privilege: str
+):
+    bob, own = hidden.bob, route.own(hidden.bob)
+    if route.needs in (None, privilege):  # it may change what is there: one of its own
+        names = route.world(hidden.alice)
+        hidden.alice.give(names["memory_id"], bob, privilege)
+        answer = call(bob, route, own | names)
+        assert answer.is_success, answer.text
+        return
+    names = held[privilege]
+    before = hidden.state(names)
+    answer = call(bob, route, own | names)
+    nothing = unknown(names)
+    if route.needs == THE_HARNESS:
+        assert whole(answer, names) == whole(call(bob, route, own | nothing), nothing)
+    else:
+        assert (answer.status_code, envelope(answer)["code"]) == (403, "memory_forbidden")
+        # And what else it names is not looked for.
+        asked = nothing | {"memory_id": names["memory_id"]}
+        assert whole(answer, names) == whole(call(bob, route, own | asked), asked)
+    assert hidden.state(names) == before
 
 
-@pytest.mark.parametrize("route", MEMORY_ROUTES, ids=str)
-def test_each_privilege_opens_what_it_permits_and_nothing_else(alice: Person, bob: Person, route: Route):
-    for privilege in EVERY_PRIVILEGE:
-        names = route.world(alice)
-        alice.give(names["memory_id"], bob, privilege)
-        answer = call(bob, route, names)
-        if route.needs in (None, privilege):
-            assert answer.is_success, (privilege, answer.text)
-        else:
-            assert envelope(answer)["code"] == "memory_forbidden", privilege
-            assert answer.status_code == 403
+@pytest.mark.parametrize("route", ABOUT_MEMORIES, ids=str)
+def test_all_privileges_open_everything_that_privileges_open(hidden: Hidden, route: Route):
+    names, own = route.world(hidden.alice), route.own(hidden.bob)
+    hidden.alice.give(names["memory_id"], hidden.bob, *EVERY_PRIVILEGE)
+    if route.needs == THE_HARNESS:
+        hidden.alice.grant(names["memory_id"], f"harness:{own['own_harness_id']}", "read")
+    answer = call(hidden.bob, route, own | names)
+    assert answer.is_success, answer.text
 
 
 def test_a_job_is_seen_by_readers_and_writers_and_its_records_by_readers(alice: Person, bob: Person):
@@ -98,49 +114,81 @@ def test_a_job_is_seen_by_readers_and_writers_and_its_records_by_readers(alice: 
             assert answer.json()["records"] == []
 
 
-@pytest.mark.parametrize("route", [*MEMORY_ROUTES, *HARNESS_ROUTES, *RESPONSE_ROUTES], ids=str)
+@pytest.mark.parametrize("route", [*HARNESS_ROUTES, *RESPONSE_ROUTES], ids=str)
+def test_what_is_anothers_is_answered_as_what_does_not_exist(alice: Person, bob: Person, route: Route):
+    names = route.world(alice)
+    nothing = unknown(names)
+    refused = whole(call(bob, route, names), names)
+    assert refused[0] == 404
+    assert refused == whole(call(bob, route, nothing), nothing)
+    # Nothing of it happened, and for its owner the very same request works.
+    assert call(alice, route, names).is_success
+
+
+@pytest.mark.parametrize("route", HARNESS_ROUTES, ids=str)
+def test_a_deleted_harness_is_to_its_owner_as_one_that_never_was(alice: Person, route: Route):
+    names = route.world(alice)
+    nothing = unknown(names)
+    alice.delete(f"/v1/harnesses/{names['harness_id']}")
+    assert whole(call(alice, route, names), names) == whole(call(alice, route, nothing), nothing)
+
+
+@pytest.mark.parametrize(
+    "route", [*MEMORY_ROUTES, *NAMING_ROUTES, *HARNESS_ROUTES, *RESPONSE_ROUTES], ids=str
+)
 def test_an_id_of_no_known_shape_is_an_unknown_one(bob: Person, route: Route):
-    nothing = {kind: prefix + uuid.uuid4().hex for kind, prefix in PREFIX.items()}
+    nothing = {kind: prefix + uuid.uuid4().hex for kind, prefix in PREFIX.items()} | route.own(bob)
     expected = said(call(bob, route, nothing))
-    (named,) = {"memory_id", "harness_id", "response_id", "session_id"} & _fields(route)
+    (named,) = {"memory_id", "harness_id", "response_id", "session_id"} & route.names()
     for odd in ODD_IDS:
         assert said(call(bob, route, {**nothing, named: odd})) == expected, odd
 
 
-def _fields(route: Route) -> set[str]:
-    return set(re.findall(r"{(\w+)}", f"{route.path} {route.query} {route.body}"))
-
-
 @pytest.mark.parametrize("route", ADMIN_ROUTES, ids=str)
-def test_tokens_are_for_administrators_whichever_they_are(stack: Stack, bob: Person, route: Route):
-    known = bob.http.post(
-        f"{stack.url}/v1/grovekeeper/tokens",
-        json={"person": "somebody"},
-        headers={"Authorization": f"Bearer {stack.admin_token}"},
-    ).json()["id"]
-    refused = [said(call(bob, route, {"token_id": one})) for one in (known, f"tok_{uuid.uuid4().hex}")]
-    assert refused[0] == refused[1]
-    assert (refused[0][0], refused[0][1]["code"]) == (403, "insufficient_scope")
+def test_what_is_for_administrators_says_nothing_to_others(hidden: Hidden, route: Route):
+    names = route.world(hidden.alice) | {"token_id": _token(hidden.admin)}
+    nothing = unknown(names)
+    refused = whole(call(hidden.bob, route, names), names)
+    assert (refused[0], "insufficient_scope" in refused[1]) == (403, True)
+    assert whole(call(hidden.bob, route, nothing), nothing) == refused
 
 
-def test_a_memory_cannot_be_attached_named_or_moved_to_by_whom_it_is_hidden_from(alice: Person, bob: Person):
-    hidden, nowhere = alice.plant("Hidden"), f"hmem_{uuid.uuid4().hex}"
-    own = bob.plant("Own")
-    harness = bob.harness("Own")
-    naming: list[tuple[str, str, Json]] = [
-        ("PUT", f"/v1/harnesses/{harness}/memories", {"memories": [{"memory_id": "{}", "access": "read"}]}),
-        ("POST", "/v1/responses", {"input": "Hi.", "metadata": {"harness_id": harness, "memory": "{}"}}),
-        ("PUT", f"/v1/memories/{own}", {"parent_id": "{}"}),
-        ("POST", "/v1/memories", {"name": "Below", "parent_id": "{}"}),
-    ]
-    for method, path, body in naming:
-        answers = [said(bob.send(method, path, _named(body, one))) for one in (hidden, nowhere)]
-        assert answers[0] == answers[1]
-        assert answers[0][1]["code"] == "memory_not_found"
+def _token(admin: Caller) -> str:
+    return str(admin.post("/v1/grovekeeper/tokens", {"person": "somebody"})["id"])
 
 
-def _named(body: Json, memory: str) -> Json:
-    return cast("Json", json.loads(json.dumps(body).replace("{}", memory)))
+KEYED = [
+    route
+    for route in MEMORY_ROUTES
+    if route.path.endswith(("/records", "/observe", "/erase", "{record_id}")) and route.method != "GET"
+]
+"""Those that take an Idempotency-Key and answer something of the memory."""
+
+
+@pytest.mark.parametrize("route", KEYED, ids=str)
+def test_an_idempotency_key_opens_nothing_after_a_revoke(alice: Person, bob: Person, route: Route):
+    names = route.world(alice)
+    grant = alice.give(names["memory_id"], bob, *EVERY_PRIVILEGE)
+    key = {"Idempotency-Key": uuid.uuid4().hex}
+    first = call(bob, route, names, key)
+    assert first.is_success
+    assert call(bob, route, names, key).text == first.text
+    alice.delete(f"/v1/memories/{names['memory_id']}/grants/{grant}")
+    nothing = unknown(names)
+    expected = whole(call(bob, route, nothing, {"Idempotency-Key": uuid.uuid4().hex}), nothing)
+    assert whole(call(bob, route, names, key), names) == expected
+    assert whole(call(bob, route, nothing, key), nothing) == expected
+
+
+def test_a_repeated_create_shows_what_its_creator_may_see_now(alice: Person, bob: Person):
+    parent = alice.plant("Parent")
+    grant = alice.give(parent, bob, "create")
+    body, key = {"name": "Child", "parent_id": parent}, uuid.uuid4().hex
+    child = bob.call("POST", "/v1/memories", body, key)
+    assert (child["parent_id"], child["ancestors"]) == (parent, [parent])
+    alice.delete(f"/v1/memories/{parent}/grants/{grant}")
+    again = bob.call("POST", "/v1/memories", body, key)
+    assert (again["id"], again["parent_id"], again["ancestors"]) == (child["id"], None, [])
 
 
 def test_a_reference_to_what_is_hidden_says_the_same_as_one_to_nothing(alice: Person, bob: Person):
