@@ -10,6 +10,9 @@ from typing import Final
 from joserfc.errors import JoseError
 
 from authz_service import oidc
+from authz_service.api.audit import AuditServicer
+from authz_service.api.audited import audited
+from authz_service.api.principals import PrincipalsServicer
 from authz_service.api.servicer import (
     AccessServicer,
     AuthenticationServicer,
@@ -24,12 +27,16 @@ from authz_service.domain.authenticate import Authenticate
 from authz_service.domain.create_node import CreateNode
 from authz_service.domain.create_token import CreateToken
 from authz_service.domain.decide import RootRight
+from authz_service.domain.groups import ManageGroups
 from authz_service.domain.last_used import LastUsed
 from authz_service.domain.list_tokens import ListTokens
 from authz_service.domain.mint_passport import MintPassport
+from authz_service.domain.refusals import recording
 from authz_service.domain.revoke_token import RevokeToken
 from authz_service.domain.update_node import UpdateNode
 from authz_service.settings import Settings
+from authz_service.store.audit import PostgresAudit
+from authz_service.store.groups import PostgresGroups
 from authz_service.store.postgres import PostgresStore
 from authz_service.store.tokens import PostgresTokens
 from protos.authz.v1 import authz_pb2_grpc as rpc
@@ -44,7 +51,7 @@ from service_kit.settings import SettingsError
 
 SCHEMA: Final = migrate.Schema("authz", Path(__file__).parent / "store" / "migrations")
 
-_SERVICES: Final = ("Authentication", "Tokens", "Access", "Tree", "Grants")
+_SERVICES: Final = ("Authentication", "Tokens", "Principals", "Access", "Tree", "Grants", "Audit")
 _RETRY_S: Final = 1.0
 _log: Final = logging.getLogger(__name__)
 
@@ -55,6 +62,7 @@ async def build(settings: Settings) -> AsyncGenerator[Wiring]:
     signer, named, clock = _signer(settings), _bootstrap_file(settings), SystemClock()
     async with (
         connect(settings, "authz") as database,
+        recording(audit := PostgresAudit(database), clock) as refusals,
         oidc.connected(settings, tokens := PostgresTokens(database), clock) as issuer,
     ):
         store, uses = PostgresStore(database), LastUsed(tokens, clock)
@@ -73,16 +81,28 @@ async def build(settings: Settings) -> AsyncGenerator[Wiring]:
         access = AccessServicer(store)
         tree = TreeServicer(store, CreateNode(store, roots, clock), UpdateNode(store, roots))
         grants = GrantsServicer(store, AddGrant(store, clock), AttachHarness(store, clock))
+        groups = PostgresGroups(database)
+        principals = PrincipalsServicer(groups, ManageGroups(groups, clock))
+        reading = AuditServicer(audit)
         yield Wiring(
             servicers=[
-                lambda server: rpc.add_AuthenticationServicer_to_server(authentication, server),
-                lambda server: rpc.add_TokensServicer_to_server(issuing, server),
-                lambda server: rpc.add_AccessServicer_to_server(access, server),
-                lambda server: rpc.add_TreeServicer_to_server(tree, server),
-                lambda server: rpc.add_GrantsServicer_to_server(grants, server),
+                lambda server: rpc.add_AuthenticationServicer_to_server(
+                    audited(authentication, refusals), server
+                ),
+                lambda server: rpc.add_TokensServicer_to_server(audited(issuing, refusals), server),
+                lambda server: rpc.add_PrincipalsServicer_to_server(audited(principals, refusals), server),
+                lambda server: rpc.add_AccessServicer_to_server(audited(access, refusals), server),
+                lambda server: rpc.add_TreeServicer_to_server(audited(tree, refusals), server),
+                lambda server: rpc.add_GrantsServicer_to_server(audited(grants, refusals), server),
+                lambda server: rpc.add_AuditServicer_to_server(audited(reading, refusals), server),
             ],
             service_names=[f"grovekeeper.authz.v1.{name}" for name in _SERVICES],
-            background=[start.run, uses.run, *([] if issuer is None else [issuer.keys.run, issuer.jwts.run])],
+            background=[
+                start.run,
+                uses.run,
+                refusals.run,
+                *([] if issuer is None else [issuer.keys.run, issuer.jwts.run]),
+            ],
             ready=start.ready,
             public_methods=frozenset({AUTHENTICATE}),
         )

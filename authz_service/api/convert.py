@@ -7,11 +7,15 @@ from typing import Final
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from authz_service.domain import errors
+from authz_service.domain.audit import AuditQuery, AuditRecord
+from authz_service.domain.explain import Explanation
 from authz_service.domain.model import (
     Entry,
     Found,
     Grant,
+    Group,
     Listing,
+    Member,
     Page,
     Place,
     Privilege,
@@ -108,6 +112,71 @@ def token(one: Token, secret: str = "") -> wire.Token:
     )
 
 
+def group(one: Group) -> wire.Group:
+    """A group an administrator keeps."""
+    return wire.Group(
+        name=one.name,
+        description=one.description,
+        members_count=one.members_count,
+        created_at=timestamp(one.created_at),
+    )
+
+
+def member(one: Member) -> wire.Member:
+    """Who is in a group."""
+    return wire.Member(
+        group=one.group, principal=one.principal, added_at=timestamp(one.added_at), added_by=one.added_by
+    )
+
+
+def explanation(one: Explanation) -> wire.ExplainResponse:
+    """Why a principal holds what it holds."""
+    return wire.ExplainResponse(
+        memory_id=one.node,
+        principal=one.principal,
+        privileges=_TO_WIRE_BY_MASK[one.mask],
+        reasons=[
+            wire.Reason(
+                grant=grant(reason.grant, one.node), via_group=reason.via_group, stopped_at=reason.stopped_at
+            )
+            for reason in one.reasons
+        ],
+        groups=one.groups,
+        complete=one.complete,
+    )
+
+
+def audit_query(request: wire.ListAuditRequest) -> AuditQuery:
+    """Which records are asked for."""
+    return AuditQuery(
+        actor=request.actor,
+        node=request.memory_id,
+        action=request.action,
+        outcome=request.outcome,
+        since=moment(request.since, "since") if request.HasField("since") else None,
+        until=moment(request.until, "until") if request.HasField("until") else None,
+        oldest_first=request.oldest_first,
+    )
+
+
+def audit_record(one: AuditRecord) -> wire.AuditRecord:
+    """A record of the audit."""
+    return wire.AuditRecord(
+        id=one.id,
+        at=timestamp(one.at),
+        actor=one.actor,
+        token_id=one.token_id,
+        action=one.action,
+        outcome=one.outcome,
+        code=one.code,
+        memory_id=one.node,
+        principal=one.principal,
+        source=one.source,
+        trace_id=one.trace_id,
+        detail_json=one.detail.encode(),
+    )
+
+
 def timestamp(value: datetime) -> Timestamp:
     """An instant for the wire."""
     made = Timestamp()
@@ -119,12 +188,12 @@ def _maybe(value: datetime | None) -> Timestamp | None:
     return None if value is None else timestamp(value)
 
 
-def moment(message: Timestamp) -> datetime:
+def moment(message: Timestamp, param: str = "created_before") -> datetime:
     """An instant, aware and in UTC."""
     try:
         return message.ToDatetime(UTC)
     except (ValueError, OverflowError):
-        raise errors.invalid_input("This is no moment in time.", "created_before") from None
+        raise errors.invalid_input("This is no moment in time.", param) from None
 
 
 def _found(one: Found) -> wire.Node:

@@ -12,6 +12,7 @@ from authz_service.domain.caller import Caller
 from authz_service.domain.check import check, check_many
 from authz_service.domain.create_node import CreateNode
 from authz_service.domain.delete_node import delete_node
+from authz_service.domain.explain import explain
 from authz_service.domain.hold_node import hold_node, release_node
 from authz_service.domain.list_children import list_children
 from authz_service.domain.list_descendants import list_descendants
@@ -52,8 +53,8 @@ class AuthenticationServicer(AuthenticationBase):
             principal=passport.principal,
             groups=passport.groups,
             scopes=sorted(passport.scopes),
-        )
             token_id=passport.token_id or "",
+        )
 
 
 class AccessServicer(AccessBase):
@@ -86,6 +87,12 @@ class AccessServicer(AccessBase):
             self._store, _caller(), request.memory_id, needs, request.max_depth, page
         )
         return convert.node_page(found)
+
+    async def Explain(self, request: wire.ExplainRequest, context: Context) -> wire.ExplainResponse:
+        told = await explain(
+            self._store, current_passport(), request.memory_id, request.principal, request.groups
+        )
+        return convert.explanation(told)
 
 
 class TreeServicer(TreeBase):

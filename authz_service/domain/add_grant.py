@@ -1,12 +1,19 @@
 """Granting (Memories, section 3.1)."""
 
+from datetime import datetime
+from typing import Final
+
 from authz_service.domain import errors
+from authz_service.domain.audit import Act
 from authz_service.domain.caller import Caller
 from authz_service.domain.decide import demand
-from authz_service.domain.model import Grant, Privilege
-from authz_service.domain.ports import Store
+from authz_service.domain.model import Grant, Privilege, names
+from authz_service.domain.ports import Change, Store
 from authz_service.domain.principals import GRANTABLE, check_principal
 from service_kit.clock import Clock
+
+MOST: Final = 1_000
+"""Most grants that sit on one node, the creator's implicit one aside."""
 
 
 class AddGrant:
@@ -19,11 +26,34 @@ class AddGrant:
     async def __call__(self, caller: Caller, node: str, principal: str, mask: int) -> Grant:
         """The principal's grant on the node, ``mask`` united with what it already gave. Needs ``delete``.
 
-        ``invalid_input`` for a principal of another kind or no privilege at all.
+        ``invalid_input`` for a principal of another kind or no privilege at all, ``memory_invalid`` for one
+        grant too many.
         """
         check_principal(principal, GRANTABLE, "principal")
         if not mask:
             raise errors.invalid_input("A grant names at least one privilege.", "privileges")
         async with self._store.change() as tx:
             demand((await tx.places(caller, [node]))[0], Privilege.DELETE)
-            return await tx.grant(node, principal, mask, self._clock.now())
+            return await Giving(tx, "grant.add", self._clock.now())(node, principal, mask)
+
+
+class Giving:
+    """Grants in one transaction, within their bound, each recorded as ``action`` where it changed something."""
+
+    def __init__(self, tx: Change, action: str, now: datetime) -> None:
+        self._tx: Change = tx
+        self._action: str = action
+        self._now: datetime = now
+
+    async def __call__(self, node: str, principal: str, mask: int) -> Grant:
+        """The principal's grant on the node as it is then. What it has can always be widened."""
+        count, before = await self._tx.hold_grants(node, principal)
+        if not before and count >= MOST:
+            raise errors.memory_invalid(
+                f"At most {MOST:,} grants sit on one memory; grant to a group instead.", "principal"
+            )
+        given = await self._tx.grant(node, principal, mask, self._now)
+        if given.mask != before:
+            detail = {"grant": given.id, "before": names(before), "after": names(given.mask)}
+            await self._tx.record(Act(self._action, node, principal, detail))
+        return given

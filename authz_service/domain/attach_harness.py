@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from authz_service.domain import errors
+from authz_service.domain.add_grant import Giving
 from authz_service.domain.caller import Caller, cap_of
 from authz_service.domain.decide import demand
 from authz_service.domain.model import Entry, Privilege
@@ -27,7 +28,8 @@ class AttachHarness:
 
         What it holds already, by any grant that reaches there, stays as it is, whoever asks. The rest is
         granted where the caller holds ``delete``; elsewhere ``memory_forbidden`` or ``memory_not_found``,
-        naming the entry. ``invalid_input`` and, for a memory named twice, ``memory_invalid``.
+        naming the entry. ``invalid_input`` and, for a memory named twice or with too many grants,
+        ``memory_invalid``.
         """
         if not is_id("chrn", harness):
             raise errors.invalid_input("A harness id is chrn_ and 32 hexadecimal digits.", "harness_id")
@@ -44,8 +46,9 @@ class AttachHarness:
                 demand(place, Privilege.DELETE, f"memories.{index}.memory_id")
                 lacking.append((entry.memory_id, needs))
             # In one order whoever attaches, so that two calls wait for one another and never in a ring.
+            give = Giving(tx, "harness.attach", self._clock.now())
             for node, needs in sorted(lacking):
-                await tx.grant(node, principal, needs, self._clock.now())
+                await give(node, principal, needs)
 
 
 def check_entries(entries: Sequence[Entry], most: int, *, once: bool = True) -> None:

@@ -1,6 +1,7 @@
 """Adding a node (Memories, sections 2 and 3.1)."""
 
 from authz_service.domain import errors
+from authz_service.domain.audit import Act
 from authz_service.domain.caller import Caller
 from authz_service.domain.decide import RootRight, demand
 from authz_service.domain.model import MAX_DEPTH, Place, Privilege
@@ -36,6 +37,9 @@ class CreateNode:
                 added = await tx.add_node(
                     node, parent, restricted=restricted, creator=caller.principal, now=self._clock.now()
                 )
+                if added:
+                    detail = {"parent": parent, "restricted": restricted}
+                    await tx.record(Act("memory.create", node, detail=detail))
                 creator = caller.principal if added else await tx.creator_of(node)
             if creator != caller.principal:
                 raise errors.id_is_taken()

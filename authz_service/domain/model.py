@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from enum import IntEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 
 class Privilege(IntEnum):
@@ -28,8 +28,12 @@ def privileges(mask: int) -> Iterator[Privilege]:
     return (one for one in Privilege if mask & one)
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+def names(mask: int) -> list[str]:
+    """The same, as people call them."""
+    return [one.name.lower() for one in privileges(mask)]
+
+
+class Step(NamedTuple):
     """One node of the walk from a place to its root, with what the store knows of it.
 
     ``own`` is the mask of what a caller's principals hold by grants on this very node, being its
@@ -45,8 +49,7 @@ Lineage = tuple[Step, ...]
 """A node and its ancestors, the node first, the root last."""
 
 
-@dataclass(frozen=True, slots=True)
-class Above:
+class Above(NamedTuple):
     """An ancestor: the caller's mask on it, and whether grants on it reach the node the walk began at."""
 
     id: str
@@ -200,18 +203,15 @@ class Token:
     created_at: datetime
     expires_at: datetime | None = None
     revoked_at: datetime | None = None
-
-    def valid_at(self, now: datetime) -> bool:
-        """Whether it opens anything at this moment."""
     last_used_at: datetime | None = None
     created_by: str = ""
     bootstrap: str = ""
+
+    def valid_at(self, now: datetime) -> bool:
+        """Whether it opens anything at this moment."""
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
 
 
-@dataclass(frozen=True, slots=True)
-class NewToken:
-    """A token to keep: what is known of it, and the SHA-256 it is found by."""
 @dataclass(frozen=True, slots=True)
 class TokensWanted:
     """Which tokens a listing is of: one principal's ("": everybody's); with ``ended`` also those that open
@@ -238,6 +238,9 @@ class Bearer:
     token_id: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class NewToken:
+    """A token to keep: what is known of it, and the SHA-256 it is found by."""
 
     token: Token
     sha256: bytes

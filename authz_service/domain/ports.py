@@ -9,12 +9,14 @@ from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from authz_service.domain.audit import Act
+from authz_service.domain.audit import Act, AuditQuery, AuditRecord, Refusal
 from authz_service.domain.caller import Caller
 from authz_service.domain.model import (
     FIRST,
     Grant,
     GrantKey,
+    Group,
+    Member,
     NewToken,
     Place,
     Token,
@@ -56,10 +58,16 @@ class View(Protocol):
         ...
 
     async def grants_on(
-        self, ids: Sequence[str], after: GrantKey = FIRST, limit: int | None = None
+        self,
+        ids: Sequence[str],
+        after: GrantKey = FIRST,
+        limit: int | None = None,
+        *,
+        among: Sequence[str] | None = None,
     ) -> list[Grant]:
         """Grants that sit on these nodes, creators' implicit ones included: node by node in the order
-        given, the creator's first, then oldest first. Those after a key, ``limit`` at most (None: all).
+        given, the creator's first, then oldest first. Those after a key, ``limit`` at most (None: all),
+        to principals ``among`` these (None: to any).
         """
         ...
 
@@ -93,8 +101,8 @@ class Change(View, Protocol):
         """Put a node, with everything below it, under ``parent`` ("": a root). One row changes."""
         ...
 
-    async def restrict(self, node: str, *, restricted: bool) -> None:
-        """Set or lift the cutoff. One row changes."""
+    async def restrict(self, node: str, *, restricted: bool) -> bool:
+        """Set or lift the cutoff; whether that changed anything. One row changes."""
         ...
 
     async def height(self, node: str, most: int) -> int:
@@ -109,8 +117,8 @@ class Change(View, Protocol):
         """Remove the rows of deleted nodes. What lay directly below becomes a deleted node of its own."""
         ...
 
-    async def discard(self, ids: Sequence[str]) -> None:
-        """Remove those of these nodes that have nothing below them but others of these."""
+    async def discard(self, ids: Sequence[str]) -> list[str]:
+        """Remove those of these nodes that have nothing below them but others of these; answers which."""
         ...
 
     async def exists(self, node: str) -> bool:
@@ -127,6 +135,12 @@ class Change(View, Protocol):
 
     async def held_within(self, node: str) -> bool:
         """Whether work is under way in a node or anywhere below it."""
+        ...
+
+    async def hold_grants(self, node: str, principal: str) -> tuple[int, int]:
+        """Keep others from granting on the node until the end. How many grants sit on it, the creator's
+        implicit one aside, and the mask of the principal's.
+        """
         ...
 
     async def grant(self, node: str, principal: str, mask: int, now: datetime) -> Grant:
@@ -218,7 +232,9 @@ class Tokens(Protocol):
         """Whether the JWT with this hash was taken back; as strict."""
         ...
 
-    async def page(self, wanted: TokensWanted, before: tuple[datetime, str] | None, limit: int) -> list[Token]:
+    async def page(
+        self, wanted: TokensWanted, before: tuple[datetime, str] | None, limit: int
+    ) -> list[Token]:
         """Tokens made before (moment, id), newest first, ``limit`` at most; None: from the newest."""
         ...
 
@@ -232,4 +248,95 @@ class Tokens(Protocol):
 
     def change(self) -> AbstractAsyncContextManager[TokensChange]:
         """Several questions and changes as one."""
+        ...
+
+
+class GroupsChange(Protocol):
+    """One transaction on the groups, seen whole or not at all.
+
+    What is held is held until its end. Whoever holds a principal and a group takes the principal first.
+    """
+
+    async def hold_names(self) -> None:
+        """Keep others from adding groups."""
+        ...
+
+    async def hold_principal(self, principal: str) -> None:
+        """Keep others from putting this principal in a group."""
+        ...
+
+    async def hold_group(self, name: str) -> Group | None:
+        """Keep others from changing this group and who is in it; None when there is none."""
+        ...
+
+    async def groups_count(self) -> int:
+        """How many groups there are."""
+        ...
+
+    async def memberships_count(self, principal: str) -> int:
+        """How many groups a principal was put in."""
+        ...
+
+    async def member(self, group: str, principal: str) -> Member | None:
+        """Who is in the group by this name, if it is."""
+        ...
+
+    async def add_group(self, group: Group) -> bool:
+        """Add it. False, and nothing done, when there is one of this name."""
+        ...
+
+    async def add_member(self, member: Member) -> None:
+        """Add who is not in the group yet."""
+        ...
+
+    async def remove_member(self, group: str, principal: str) -> Member | None:
+        """Remove, and answer what was removed."""
+        ...
+
+    async def remove_group(self, name: str) -> int:
+        """Remove a group with its memberships and every grant it holds; answers how many grants those were."""
+        ...
+
+    async def record(self, act: Act) -> None:
+        """As :meth:`Change.record`."""
+        ...
+
+
+class Groups(Protocol):
+    """Where the groups that administrators keep are kept."""
+
+    def change(self) -> AbstractAsyncContextManager[GroupsChange]:
+        """Several questions and changes as one."""
+        ...
+
+    async def get(self, name: str) -> Group | None:
+        """One group."""
+        ...
+
+    async def page(self, member: str, after: str, limit: int) -> list[Group]:
+        """Groups that ``member`` was put in ("": all), with names greater than ``after``, ascending."""
+        ...
+
+    async def members(self, group: str, after: str, limit: int) -> list[Member] | None:
+        """Members with principals greater than ``after``, ascending; None when there is no such group."""
+        ...
+
+    async def groups_of(self, principal: str) -> Sequence[str]:
+        """The names of the groups a principal was put in, ascending."""
+        ...
+
+
+class Audit(Protocol):
+    """What was changed in who may reach what, and what was refused; only ever added to."""
+
+    async def refused(self, refusal: Refusal) -> None:
+        """Add an attempt that was refused. Answers once it is kept."""
+        ...
+
+    async def page(self, query: AuditQuery, after: tuple[int, ...], limit: int) -> list[AuditRecord]:
+        """Records after the one with this key (none: from the start), ``limit`` at most.
+
+        Newest first by number. Oldest first by transaction, and only of those that lie before every one
+        still under way: nothing committed later will lie before a record that was answered.
+        """
         ...

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Final
 
 from authz_service.domain import errors
+from authz_service.domain.audit import Act
 from authz_service.domain.model import Page
 from authz_service.domain.paging import after_id
 from authz_service.domain.ports import Store
@@ -31,7 +32,8 @@ async def discard_nodes(store: Store, ids: Sequence[str]) -> None:
     wanted = _checked(ids)
     async with store.change() as tx:
         await tx.hold_shape(alone=True)
-        await tx.discard(wanted)
+        for one in await tx.discard(wanted):
+            await tx.record(Act("memory.discard", one))
 
 
 def _checked(ids: Sequence[str]) -> list[str]:

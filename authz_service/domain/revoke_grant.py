@@ -1,9 +1,10 @@
 """Revoking (Memories, section 3.1)."""
 
 from authz_service.domain import errors
+from authz_service.domain.audit import Act
 from authz_service.domain.caller import Caller
 from authz_service.domain.decide import demand
-from authz_service.domain.model import Grant, Privilege
+from authz_service.domain.model import Grant, Privilege, names
 from authz_service.domain.ports import Store
 
 
@@ -19,4 +20,6 @@ async def revoke_grant(store: Store, caller: Caller, node: str, grant_id: str) -
         revoked = await tx.revoke(node, grant_id)
         if revoked is None:
             raise errors.grant_not_found()
+        detail = {"grant": revoked.id, "privileges": names(revoked.mask), "creator": revoked.creator}
+        await tx.record(Act("grant.revoke", node, revoked.principal, detail))
         return revoked

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 
 from authz_service.domain import errors
+from authz_service.domain.audit import Act
 from authz_service.domain.caller import Caller
 from authz_service.domain.decide import RootRight, demand
 from authz_service.domain.model import MAX_DEPTH, Place, Privilege
@@ -69,8 +70,8 @@ class UpdateNode:
             demand(place, wanted.demanded(place))
             if wanted.parent is not None and wanted.moves(place):
                 await self._move(tx, passport, place, wanted.parent)
-            if wanted.restricted is not None:
-                await tx.restrict(node, restricted=wanted.restricted)
+            if wanted.restricted is not None and await tx.restrict(node, restricted=wanted.restricted):
+                await tx.record(Act("memory.restrict" if wanted.restricted else "memory.lift", node))
             after = (await tx.places(caller, [node], count=True))[0]
         if after is None:
             raise errors.memory_not_found()
@@ -81,7 +82,7 @@ class UpdateNode:
             raise errors.memory_busy()
         if not parent:
             self._roots.demand(passport)
-            await tx.move(place.id, "")
+            await _put(tx, place, "")
             return
         target = (await tx.places(Caller.of(passport), [parent]))[0]
         target = demand(target, Privilege.CREATE, "parent_id")
@@ -90,4 +91,12 @@ class UpdateNode:
         room = MAX_DEPTH - target.depth
         if await tx.height(place.id, room + 1) > room:
             raise errors.memory_invalid(f"A tree has at most {MAX_DEPTH} levels.", "parent_id")
+        await _put(tx, place, parent)
+
+
+async def _put(tx: Change, place: Place, parent: str) -> None:
+    # The parent it has may be one that the caller does not see, and so be asked for without a change.
+    before = place.above[0].id if place.above else ""
+    if parent != before:
         await tx.move(place.id, parent)
+        await tx.record(Act("memory.move", place.id, detail={"from": before, "to": parent}))

@@ -2,13 +2,15 @@
 
 A statement costs far more than one more question in it, so while some are being answered the next ones
 gather. Answers stay strict: which questions a batch holds is settled before its statement is sent, so
-every question arrived before the statement that answers it began, and nothing is kept afterwards.
+every question arrived before the statement that answers it began, and nothing is kept afterwards. A question
+may also be something to write: it is answered once its transaction has ended.
 """
 
 import asyncio
 import contextvars
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
@@ -40,8 +42,12 @@ class Batcher(Generic[_Question, _Answer]):
         self,
         database: Database,
         together: Callable[[Tx, Sequence[_Question]], Awaitable[Sequence[_Answer]]],
+        *,
+        writes: bool = False,
     ) -> None:
-        self._database: Database = database
+        self._connection: Callable[[], AbstractAsyncContextManager[Tx]] = (
+            database.begin if writes else database.read
+        )
         self._together: Callable[[Tx, Sequence[_Question]], Awaitable[Sequence[_Answer]]] = together
         self._waiting: deque[_Waiting[_Question, _Answer]] = deque()
         self._workers: set[asyncio.Task[None]] = set()
@@ -66,13 +72,16 @@ class Batcher(Generic[_Question, _Answer]):
         while self._waiting:
             batch: list[_Waiting[_Question, _Answer]] = []
             try:
-                async with self._database.read() as tx:
+                answers: Sequence[_Answer] = ()
+                async with self._connection() as tx:
                     batch = self._take()
                     if batch:
                         # The statement is seen in the trace of one of those who asked.
                         context = next((one.context for one in batch if one.traced), batch[0].context)
-                        asked = asyncio.create_task(self._answer(tx, batch), context=context)
-                        await asked
+                        answers = await asyncio.create_task(self._answer(tx, batch), context=context)
+                for one, answer in zip(batch, answers, strict=True):
+                    if not one.answer.done():
+                        one.answer.set_result(answer)
             except Exception as error:  # noqa: BLE001 - every question gets an answer, whatever happened
                 for one in batch or self._take():
                     if not one.answer.done():
@@ -87,8 +96,5 @@ class Batcher(Generic[_Question, _Answer]):
                 batch.append(one)
         return batch
 
-    async def _answer(self, tx: Tx, batch: Sequence[_Waiting[_Question, _Answer]]) -> None:
-        answers = await self._together(tx, [one.question for one in batch])
-        for one, answer in zip(batch, answers, strict=True):
-            if not one.answer.done():
-                one.answer.set_result(answer)
+    async def _answer(self, tx: Tx, batch: Sequence[_Waiting[_Question, _Answer]]) -> Sequence[_Answer]:
+        return await self._together(tx, [one.question for one in batch])

@@ -53,11 +53,12 @@ class PostgresChange(PostgresView):
     async def move(self, node: str, parent: str) -> None:
         await self._tx.execute("update node set parent_id = nullif(%s, '') where id = %s", (parent, node))
 
-    async def restrict(self, node: str, *, restricted: bool) -> None:
-        await self._tx.execute(
+    async def restrict(self, node: str, *, restricted: bool) -> bool:
+        changed = await self._tx.execute(
             "update node set restricted = %(to)s where id = %(id)s and restricted <> %(to)s",
             {"id": node, "to": restricted},
         )
+        return changed == 1
 
     async def height(self, node: str, most: int) -> int:
         return await self._tx.fetch_value(
@@ -97,14 +98,15 @@ class PostgresChange(PostgresView):
         await self._tx.execute("delete from grants where node = any (%s)", (bare,))
         await self._tx.execute("delete from node where id = any (%s)", (bare,))
 
-    async def discard(self, ids: Sequence[str]) -> None:
-        wanted = list(ids)
-        while await self._tx.execute(
+    async def discard(self, ids: Sequence[str]) -> list[str]:
+        wanted, gone = list(ids), list[str]()
+        while rows := await self._tx.fetch_all(
             "delete from node n where n.id = any (%s)"
-            " and not exists (select from node k where k.parent_id = n.id)",
+            " and not exists (select from node k where k.parent_id = n.id) returning id",
             (wanted,),
         ):
-            pass
+            gone += [row["id"] for row in rows]
+        return gone
 
     async def exists(self, node: str) -> bool:
         return await self._tx.fetch_value(
@@ -147,6 +149,16 @@ class PostgresChange(PostgresView):
             """,
             {"node": node},
         )
+
+    async def hold_grants(self, node: str, principal: str) -> tuple[int, int]:
+        # Two statements: what is counted is what there is once the row is ours.
+        await self._tx.execute("select from node where id = %s for no key update", (node,))
+        row = await self._tx.fetch_one(
+            "select count(*) as grants, coalesce(max(privs) filter (where principal = %s), 0) as privs"
+            " from grants where node = %s",
+            (principal, node),
+        )
+        return (0, 0) if row is None else (row["grants"], row["privs"])
 
     async def grant(self, node: str, principal: str, mask: int, now: datetime) -> Grant:
         try:

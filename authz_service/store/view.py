@@ -200,7 +200,8 @@ select g.* from unnest(%(ids)s::text[]) with ordinality as line (node, place) cr
     select 'hgrt_' || substr(id, 6), id, creator, 15, created_at, true
     from node where id = line.node and not creator_revoked
 ) g
-where (line.place, not g.creator, g.id) > (%(place)s, %(explicit)s, %(after)s)
+where (%(among)s::text[] is null or g.principal = any (%(among)s::text[]))
+    and (line.place, not g.creator, g.id) > (%(place)s, %(explicit)s, %(after)s)
 order by line.place, not g.creator, g.id limit %(limit)s
 """
 
@@ -280,7 +281,12 @@ class PostgresView:
             bound, further = bound + further, further * 2
 
     async def grants_on(
-        self, ids: Sequence[str], after: GrantKey = FIRST, limit: int | None = None
+        self,
+        ids: Sequence[str],
+        after: GrantKey = FIRST,
+        limit: int | None = None,
+        *,
+        among: Sequence[str] | None = None,
     ) -> list[Grant]:
         params = {
             "ids": list(ids),
@@ -288,6 +294,7 @@ class PostgresView:
             "explicit": after.explicit,
             "after": after.id,
             "limit": limit,
+            "among": None if among is None else list(among),
         }
         return [grant(row) for row in await self._tx.fetch_all(_GRANTS, params)]
 

@@ -69,6 +69,10 @@ create table audit (
 );
 
 create index audit_at on audit (at);
+-- From old to new, complete: by transaction, then in the order it wrote.
+create index audit_xid on audit (xid, seq);
+-- Few among many refusals.
+create index audit_allowed on audit (seq) where outcome = 'allowed';
 create index audit_actor on audit (actor, seq);
 create index audit_node on audit (node, seq);
 
