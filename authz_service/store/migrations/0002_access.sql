@@ -85,9 +85,10 @@ $$;
 create trigger audit_is_final before update or delete or truncate on audit
     for each statement execute function audit_is_final();
 
--- Which nodes (kind 'n': the node and the grants on it) and which principals (kind 'p': its groups) a
--- transaction touched. A holder of a copy asks for those its snapshot did not see. Written by triggers, so
--- that nothing can change the tree and forget to say so. Kept for an hour.
+-- What a transaction touched: nodes (kind 'n': the node and the grants on it), principals ('p': the groups they
+-- were put in), or everything ('a'). A holder of a copy asks for what its snapshot did not see. Written by
+-- triggers, so that nothing can change the tree and forget to say so. Kept until an hour after its
+-- transaction ended, which a snapshot that was written down ('s') an hour ago can tell.
 create table change (
     xid xid8 not null default pg_current_xact_id(),
     at timestamptz not null default now(),
@@ -96,46 +97,53 @@ create table change (
 );
 
 create index change_xid on change (xid);
-create index change_at on change (at);
+create index change_snapshot on change (at) where kind = 's';
 
-create function note_new_nodes() returns trigger language plpgsql as $$
+create function note_new_nodes() returns trigger language plpgsql set search_path from current as $$
 begin
     insert into change (kind, key) select 'n', id from fresh;
     return null;
 end
 $$;
 
-create function note_old_nodes() returns trigger language plpgsql as $$
+create function note_old_nodes() returns trigger language plpgsql set search_path from current as $$
 begin
     insert into change (kind, key) select 'n', id from stale;
     return null;
 end
 $$;
 
-create function note_new_grants() returns trigger language plpgsql as $$
+create function note_new_grants() returns trigger language plpgsql set search_path from current as $$
 begin
     insert into change (kind, key) select distinct 'n'::"char", node from fresh;
     return null;
 end
 $$;
 
-create function note_old_grants() returns trigger language plpgsql as $$
+create function note_old_grants() returns trigger language plpgsql set search_path from current as $$
 begin
     insert into change (kind, key) select distinct 'n'::"char", node from stale;
     return null;
 end
 $$;
 
-create function note_new_members() returns trigger language plpgsql as $$
+create function note_new_members() returns trigger language plpgsql set search_path from current as $$
 begin
     insert into change (kind, key) select distinct 'p'::"char", principal from fresh;
     return null;
 end
 $$;
 
-create function note_old_members() returns trigger language plpgsql as $$
+create function note_old_members() returns trigger language plpgsql set search_path from current as $$
 begin
     insert into change (kind, key) select distinct 'p'::"char", principal from stale;
+    return null;
+end
+$$;
+
+create function note_all() returns trigger language plpgsql set search_path from current as $$
+begin
+    insert into change (kind, key) values ('a', '');
     return null;
 end
 $$;
@@ -146,13 +154,31 @@ create trigger note_update after update on node
     referencing new table as fresh for each statement execute function note_new_nodes();
 create trigger note_delete after delete on node
     referencing old table as stale for each statement execute function note_old_nodes();
+create trigger note_truncate after truncate on node for each statement execute function note_all();
 create trigger note_insert after insert on grants
     referencing new table as fresh for each statement execute function note_new_grants();
 create trigger note_update after update on grants
     referencing new table as fresh for each statement execute function note_new_grants();
 create trigger note_delete after delete on grants
     referencing old table as stale for each statement execute function note_old_grants();
+create trigger note_truncate after truncate on grants for each statement execute function note_all();
 create trigger note_insert after insert on member
+    referencing new table as fresh for each statement execute function note_new_members();
+create trigger note_update after update on member
     referencing new table as fresh for each statement execute function note_new_members();
 create trigger note_delete after delete on member
     referencing old table as stale for each statement execute function note_old_members();
+create trigger note_truncate after truncate on member for each statement execute function note_all();
+
+-- A row that changes its key leaves an old one behind; the others' never change.
+create trigger note_update_old after update on member
+    referencing old table as stale for each statement execute function note_old_members();
+
+-- Changes that are replicated into this database are changes, too.
+alter table node enable always trigger note_insert, enable always trigger note_update,
+    enable always trigger note_delete, enable always trigger note_truncate;
+alter table grants enable always trigger note_insert, enable always trigger note_update,
+    enable always trigger note_delete, enable always trigger note_truncate;
+alter table member enable always trigger note_insert, enable always trigger note_update,
+    enable always trigger note_delete, enable always trigger note_truncate;
+alter table member enable always trigger note_update_old;
