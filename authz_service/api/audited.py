@@ -112,7 +112,7 @@ def _attach(request: wire.AttachHarnessRequest, param: str) -> Act:
     at = param.split(".")
     index = int(at[1]) if len(at) > 1 and at[1].isdecimal() else len(request.entries)
     node = request.entries[index].memory_id if index < len(request.entries) else ""
-    return Act("harness.attach", node, f"harness:{request.harness_id}", {"memories": len(request.entries)})
+    return Act("harness.attach", node, _harness(request.harness_id), {"memories": len(request.entries)})
 
 
 def _revoke_token(request: wire.RevokeTokenRequest, _: str) -> Act:
@@ -152,7 +152,7 @@ ACTS: Final[Mapping[type[Message], _Attempt]] = {
     wire.ListTokensRequest: lambda request, _: Act("token.list", principal=request.principal),
     wire.RevokeTokenRequest: _revoke_token,
     wire.MintHarnessPassportRequest: lambda request, _: Act(
-        "passport.mint", principal=f"harness:{request.harness_id}"
+        "passport.mint", principal=_harness(request.harness_id)
     ),
     wire.WhoAmIRequest: _plain("principal.show"),
     wire.CreateGroupRequest: _group("group.create"),
@@ -191,6 +191,10 @@ ACTS: Final[Mapping[type[Message], _Attempt]] = {
 
 def _required(privilege: wire.Privilege.ValueType) -> dict[str, object]:
     return {"required": _PRIVILEGES.get(privilege, "unknown")}
+
+
+def _harness(harness: str) -> str:
+    return f"harness:{_id('chrn', harness)}"
 
 
 def _id(prefix: str, text: str) -> str:

@@ -6,11 +6,10 @@ from functools import reduce
 
 from authz_service.domain import errors
 from authz_service.domain.caller import Caller
-from authz_service.domain.create_token import MOST_GROUPS
 from authz_service.domain.decide import demand
 from authz_service.domain.model import Grant, Place, Privilege
 from authz_service.domain.ports import Store
-from authz_service.domain.principals import GRANTABLE, check_principal
+from authz_service.domain.principals import GRANTABLE, MOST_GROUPS, check_principal
 from service_kit.identity import Passport
 
 
@@ -72,8 +71,6 @@ async def explain(
 def _checked(principal: str, groups: Sequence[str]) -> set[str]:
     check_principal(principal, GRANTABLE, "principal")
     named = {check_principal(one, ("group",), "groups") for one in groups}
-    if named and principal.startswith("group:"):
-        raise errors.invalid_input("Groups do not nest: a group is in no other.", "groups")
     if len(named) > MOST_GROUPS:
         raise errors.invalid_input(f"At most {MOST_GROUPS} groups are named.", "groups")
     return named

@@ -17,7 +17,7 @@ from service_kit.paging import clamp_limit, encode_cursor
 
 MEMBERS: Final = ("person", "credential", "harness")
 """The kinds that may be in a group."""
-MOST_GROUPS: Final = 10_000
+MOST_KEPT: Final = 10_000
 """Most groups that are kept."""
 MOST_MEMBERS: Final = 10_000
 """Most members of one group."""
@@ -46,8 +46,8 @@ class ManageGroups:
             await tx.hold_names()
             if not await tx.add_group(group):
                 raise errors.group_exists()
-            if await tx.groups_count() > MOST_GROUPS:
-                raise errors.invalid_input(f"At most {MOST_GROUPS:,} groups are kept.", "name")
+            if await tx.groups_count() > MOST_KEPT:
+                raise errors.invalid_input(f"At most {MOST_KEPT:,} groups are kept.", "name")
             await tx.record(Act("group.create", principal=name))
         return group
 

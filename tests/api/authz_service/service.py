@@ -58,14 +58,32 @@ class Bearer:
         self._access = rpc.AccessStub(channel)
         self._tree = rpc.TreeStub(channel)
         self._grants = rpc.GrantsStub(channel)
+        self._principals = rpc.PrincipalsStub(channel)
+        self._audit = rpc.AuditStub(channel)
 
     async def _as(self, call: Awaitable[_Answer]) -> _Answer:
         with use_passport(self.passport):
             return await call
 
-    async def create_token(self, principal: str, groups: list[str] | None = None, ttl: int = 0) -> wire.Token:
-        request = wire.CreateTokenRequest(principal=principal, groups=groups or [], ttl_seconds=ttl)
+    async def create_token(
+        self,
+        principal: str,
+        groups: list[str] | None = None,
+        ttl: int = 0,
+        scopes: list[str] | None = None,
+    ) -> wire.Token:
+        request = wire.CreateTokenRequest(
+            principal=principal, groups=groups or [], ttl_seconds=ttl, scopes=scopes or []
+        )
         return await self._as(self._tokens.CreateToken(request))
+
+    async def tokens(
+        self, principal: str = "", *, ended: bool = False, limit: int = 0, cursor: str = ""
+    ) -> wire.TokenPage:
+        request = wire.ListTokensRequest(
+            principal=principal, include_ended=ended, page=Page(limit=limit, cursor=cursor)
+        )
+        return await self._as(self._tokens.ListTokens(request))
 
     async def revoke_token(self, *, token_id: str = "", token: str = "") -> str:
         request = wire.RevokeTokenRequest(token=token) if token else wire.RevokeTokenRequest(id=token_id)
@@ -78,6 +96,44 @@ class Bearer:
             harness_id=harness, session_id=session, narrowing=_entries(narrowing or [])
         )
         return await self._as(self._tokens.MintHarnessPassport(request))
+
+    async def explain(
+        self, node: str, principal: str, groups: list[str] | None = None
+    ) -> wire.ExplainResponse:
+        request = wire.ExplainRequest(memory_id=node, principal=principal, groups=groups or [])
+        return await self._as(self._access.Explain(request))
+
+    async def create_group(self, name: str, description: str = "") -> wire.Group:
+        request = wire.CreateGroupRequest(name=name, description=description)
+        return await self._as(self._principals.CreateGroup(request))
+
+    async def who_am_i(self) -> wire.WhoAmIResponse:
+        return await self._as(self._principals.WhoAmI(wire.WhoAmIRequest()))
+
+    async def groups(self, member: str = "", *, limit: int = 0, cursor: str = "") -> wire.GroupPage:
+        request = wire.ListGroupsRequest(member=member, page=Page(limit=limit, cursor=cursor))
+        return await self._as(self._principals.ListGroups(request))
+
+    async def group(self, name: str) -> wire.Group:
+        return await self._as(self._principals.GetGroup(wire.GetGroupRequest(name=name)))
+
+    async def members(self, group: str, *, limit: int = 0, cursor: str = "") -> wire.MemberPage:
+        request = wire.ListMembersRequest(group=group, page=Page(limit=limit, cursor=cursor))
+        return await self._as(self._principals.ListMembers(request))
+
+    async def audit(self, request: wire.ListAuditRequest | None = None) -> wire.AuditPage:
+        return await self._as(self._audit.ListAudit(request or wire.ListAuditRequest()))
+
+    async def delete_group(self, name: str) -> wire.Group:
+        return await self._as(self._principals.DeleteGroup(wire.DeleteGroupRequest(name=name)))
+
+    async def add_member(self, group: str, principal: str) -> wire.Member:
+        request = wire.AddMemberRequest(group=group, principal=principal)
+        return await self._as(self._principals.AddMember(request))
+
+    async def remove_member(self, group: str, principal: str) -> wire.Member:
+        request = wire.RemoveMemberRequest(group=group, principal=principal)
+        return await self._as(self._principals.RemoveMember(request))
 
     async def check(self, node: str, required: wire.Privilege.ValueType = ANY) -> wire.Node:
         return await self.ask_check(wire.CheckRequest(memory_id=node, required=required))
@@ -198,8 +254,9 @@ class Authz:
     channel: grpc.aio.Channel
     verifier: PassportVerifier
 
-    async def authenticate(self, token: str) -> wire.AuthenticateResponse:
-        return await rpc.AuthenticationStub(self.channel).Authenticate(wire.AuthenticateRequest(token=token))
+    async def authenticate(self, token: str, source: str = "") -> wire.AuthenticateResponse:
+        request = wire.AuthenticateRequest(token=token, source=source)
+        return await rpc.AuthenticationStub(self.channel).Authenticate(request)
 
     async def bearer(self, token: str) -> Bearer:
         return Bearer(self.channel, self.verifier.verify((await self.authenticate(token)).passport))
@@ -225,6 +282,15 @@ def bootstrap(directory: Path, admin: str = ADMIN_TOKEN, service: str = SERVICE_
     file = directory / "bootstrap.json"
     file.write_text(json.dumps({"admin_token": admin, "service_tokens": {"memory": service}}))
     return file
+
+
+async def raw_refusal(authz: Authz, token: str) -> tuple[grpc.StatusCode, str | None, object]:
+    """All of an answer to Authenticate that a caller could tell apart."""
+    request = wire.AuthenticateRequest(token=token)
+    async with grpc.aio.insecure_channel(authz.address) as raw:
+        with pytest.raises(grpc.aio.AioRpcError) as raised:
+            await rpc.AuthenticationStub(raw).Authenticate(request, timeout=5)
+        return raised.value.code(), raised.value.details(), tuple(raised.value.trailing_metadata())
 
 
 @asynccontextmanager

@@ -20,6 +20,14 @@ class Connections:
         self.free = asyncio.Event()
         self.free.set()
         self.failure: Exception | None = None
+        self.at_the_end: Exception | None = None
+
+    @asynccontextmanager
+    async def begin(self) -> AsyncGenerator[Tx]:
+        yield cast(Any, None)
+        await self.free.wait()
+        if self.at_the_end is not None:
+            raise self.at_the_end
 
     @asynccontextmanager
     async def read(self) -> AsyncGenerator[Tx]:
@@ -153,3 +161,22 @@ async def test_a_statement_is_not_run_for_ever_in_the_name_of_whoever_came_first
     for name in ("alice", "bob"):
         await asyncio.create_task(ask(name))
     assert seen == ["alice", "bob"]
+
+
+async def test_what_is_written_is_answered_when_its_transaction_has_ended_and_as_it_ended(
+    connections: Connections,
+):
+    async def together(_: Tx, questions: Sequence[str]) -> list[str]:
+        return list(questions)
+
+    batcher: Batcher[str, str] = Batcher(cast(Database, connections), together, writes=True)
+    connections.free.clear()
+    asked = [asyncio.create_task(batcher.ask(name)) for name in ("one", "two")]
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert not any(one.done() for one in asked)
+    connections.free.set()
+    assert await asyncio.gather(*asked) == ["one", "two"]
+    connections.at_the_end = GroveError("grovekeeper_unavailable", "Try again.")
+    [failed] = await asyncio.gather(batcher.ask("lost"), return_exceptions=True)
+    assert cast(GroveError, failed).code == "grovekeeper_unavailable"
