@@ -36,8 +36,10 @@ from authz_service.domain.revoke_token import RevokeToken
 from authz_service.domain.update_node import UpdateNode
 from authz_service.settings import Settings
 from authz_service.store.audit import PostgresAudit
+from authz_service.store.following import Following
 from authz_service.store.groups import PostgresGroups
 from authz_service.store.postgres import PostgresStore
+from authz_service.store.replica import ReplicaStore
 from authz_service.store.tokens import PostgresTokens
 from protos.authz.v1 import authz_pb2_grpc as rpc
 from service_kit.clock import SystemClock
@@ -65,7 +67,9 @@ async def build(settings: Settings) -> AsyncGenerator[Wiring]:
         recording(audit := PostgresAudit(database), clock) as refusals,
         oidc.connected(settings, tokens := PostgresTokens(database), clock) as issuer,
     ):
-        store, uses = PostgresStore(database), LastUsed(tokens, clock)
+        following = Following(database, settings.authz_replica_max_nodes)
+        store = ReplicaStore(database, following) if settings.authz_replica else PostgresStore(database)
+        uses = LastUsed(tokens, clock)
         jwts = None if issuer is None else issuer.jwts
         roots = RootRight(admin_only=settings.authz_root_creation == "admin")
         start = Bootstrap(database, tokens, named)
@@ -101,6 +105,8 @@ async def build(settings: Settings) -> AsyncGenerator[Wiring]:
                 start.run,
                 uses.run,
                 refusals.run,
+                following.prune,
+                *([following.run] if settings.authz_replica else []),
                 *([] if issuer is None else [issuer.keys.run, issuer.jwts.run]),
             ],
             ready=start.ready,

@@ -23,6 +23,16 @@ class Settings(Common):
         default="any", description="Who may create a root memory: any principal, or only the scope `admin`."
     )
 
+    authz_replica: bool = Field(
+        default=True,
+        description="Hold the tree in memory, up to date with the database at every read, and decide there.",
+    )
+    authz_replica_max_nodes: int = Field(
+        default=2_000_000,
+        ge=0,
+        description="Most memories held so (about 300 bytes each); of more than these, rows are read.",
+    )
+
     oidc_issuer: str | None = Field(
         default=None,
         description="OIDC issuer whose JWTs are taken as credentials: its `iss`, an https URL. Unset: none.",

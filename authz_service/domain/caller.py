@@ -65,15 +65,17 @@ def _narrowing(entries: Iterable[Narrowing]) -> tuple[dict[str, int], int]:
     return caps, min(caps.values(), default=ALL)
 
 
-def place(caller: Caller, lineage: Lineage) -> Place:
-    """What a lineage means for a caller (Memories, sections 3.1 and 3.2), from the root down.
+def flow(held: int, own: int, *, restricted: bool) -> int:
+    """What is held on a node: its own grants and, unless it is restricted, what is held on its parent."""
+    return own if restricted else held | own
 
-    A mask is the node's own grants and, unless it is restricted, the mask of its parent.
-    """
+
+def place(caller: Caller, lineage: Lineage) -> Place:
+    """What a lineage means for a caller (Memories, sections 3.1 and 3.2), from the root down."""
     held, cap = 0, caller.floor
     masks: list[int] = []
     for step in reversed(lineage):
-        held = step.own if step.restricted else held | step.own
+        held = flow(held, step.own, restricted=step.restricted)
         cap = caller.caps.get(step.id, cap)
         masks.append(held & cap)
     above: list[Above] = []

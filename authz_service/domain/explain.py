@@ -50,7 +50,7 @@ async def explain(
     """
     named = _checked(principal, groups)
     admin = "admin" in passport.scopes
-    async with store.view() as view:
+    async with store.view(grants=True) as view:
         place = (await view.places(Caller.of(passport), [node]))[0]
         if place is None or not admin:
             place = demand(place, Privilege.DELETE)

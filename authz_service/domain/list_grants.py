@@ -17,7 +17,7 @@ async def list_grants(store: Store, caller: Caller, node: str, page: Page) -> tu
     away the node it stands on.
     """
     limit = clamp_limit(page.limit)
-    async with store.view() as view:
+    async with store.view(grants=True) as view:
         place = demand((await view.places(caller, [node]))[0])
         line = [place.id, *(one.id for one in place.above if one.reaches and one.mask)]
         grants = await view.grants_on(line, _after(page.cursor, line), limit + 1)

@@ -1,7 +1,7 @@
 """What the use cases need of a store. A docstring here is the contract, errors included.
 
 Every verb may raise ``grovekeeper_unavailable`` or ``grovekeeper_deadline`` for want of a database.
-Nothing here is ever answered from a cache: a read sees what was committed before it was asked.
+Nothing here is answered from what may be out of date: a read sees what was committed before it was asked.
 """
 
 from collections.abc import Mapping, Sequence
@@ -170,8 +170,8 @@ class Store(Protocol):
         """Many nodes, decided in one statement."""
         ...
 
-    def view(self) -> AbstractAsyncContextManager[View]:
-        """Several questions about one moment."""
+    def view(self, *, grants: bool = False) -> AbstractAsyncContextManager[View]:
+        """Several questions about one moment; :meth:`View.grants_on` is one of them only with ``grants``."""
         ...
 
     def change(self) -> AbstractAsyncContextManager[Change]:

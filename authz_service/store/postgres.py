@@ -209,7 +209,8 @@ class PostgresStore:
             return await PostgresView(tx).places(caller, ids)
 
     @asynccontextmanager
-    async def view(self) -> AsyncGenerator[View]:
+    async def view(self, *, grants: bool = False) -> AsyncGenerator[View]:
+        del grants  # the rows have them in any case
         async with self._database.read(snapshot=True) as tx:
             yield PostgresView(tx)
 

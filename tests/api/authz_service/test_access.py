@@ -294,7 +294,8 @@ async def test_a_decision_and_its_statement_are_seen_in_the_trace_of_the_caller(
     assert names.count("grovekeeper.authz.v1.Access/Check") == 2  # the caller's side and ours
     served = next(span for span in spans if span.kind is SpanKind.SERVER)
     statements = [span for span in spans if span.name.startswith("SELECT")]
-    assert len(statements) == 2  # the decision, and the count of the children
+    # What changed, when the tree is held here; else the decision, and the count of the children.
+    assert len(statements) in (1, 2)
     assert {span.parent.span_id for span in statements if span.parent} == {own(served).span_id}
     told = " ".join(str(span.attributes) for span in spans)
     assert root not in told
