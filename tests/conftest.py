@@ -3,6 +3,7 @@
 pytest_plugins = [
     "tests.fixtures.parts",
     "tests.fixtures.databases",
+    "tests.fixtures.issuer",
     "tests.fixtures.spans",
     "tests.fixtures.stack",
 ]

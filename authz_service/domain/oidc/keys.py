@@ -6,11 +6,13 @@ A request waits for a fetch only when it names a key that is not known, and all 
 import asyncio
 import contextvars
 import logging
+from base64 import urlsafe_b64decode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final, Protocol, cast
 
+from cryptography.exceptions import UnsupportedAlgorithm
 from joserfc.errors import JoseError
 from joserfc.jwk import ECKey, OKPKey, RSAKey
 
@@ -20,8 +22,8 @@ from service_kit.clock import Clock
 
 MOST: Final = 100
 """Most keys of an issuer that are looked at."""
-SHORTEST_RSA: Final = 2048
-"""Shortest RSA key that is trusted, in bits (RFC 7518, section 3.3)."""
+RSA_BITS: Final = range(2048, 8192 + 1)
+"""Lengths of an RSA key that is trusted (RFC 7518, section 3.3), and whose signatures are verified in good time."""
 AGAIN: Final = timedelta(seconds=5)
 """Wait after a fetch that failed."""
 
@@ -180,8 +182,13 @@ def _imported(kind: type[PublicKey], fields: Mapping[str, object]) -> PublicKey 
     if not all(isinstance(value, str) for value in fields.values()):
         return None
     try:
-        key = kind.import_key(cast("dict[str, str | list[str]]", dict(fields)))
-        long_enough = not isinstance(key, RSAKey) or key.public_key.key_size >= SHORTEST_RSA
-    except (JoseError, ValueError, TypeError):
+        if kind is RSAKey and _bits(str(fields["n"])) not in RSA_BITS:
+            return None
+        return kind.import_key(cast("dict[str, str | list[str]]", dict(fields)))
+    except (JoseError, LookupError, ValueError, TypeError, UnsupportedAlgorithm):
         return None
-    return key if long_enough else None
+
+
+def _bits(number: str) -> int:
+    """How many bits a number has that is written as RFC 7518 (section 2) says."""
+    return int.from_bytes(urlsafe_b64decode(number + "=="), "big").bit_length()

@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import grpc
 import pytest
 
 from protos.authz.v1 import authz_pb2 as wire
@@ -17,18 +16,10 @@ from tests.api.authz_service.service import (
     Bearer,
     at,
     bootstrap,
+    raw_refusal,
     refusal,
     serving,
 )
-
-
-async def raw_refusal(authz: Authz, token: str) -> tuple[grpc.StatusCode, str | None, object]:
-    """All of an answer to Authenticate that a caller could tell apart."""
-    request = wire.AuthenticateRequest(token=token)
-    async with grpc.aio.insecure_channel(authz.address) as raw:
-        with pytest.raises(grpc.aio.AioRpcError) as raised:
-            await rpc.AuthenticationStub(raw).Authenticate(request, timeout=5)
-        return raised.value.code(), raised.value.details(), tuple(raised.value.trailing_metadata())
 
 
 async def test_a_token_is_answered_with_a_passport_for_a_minute(authz: Authz):
