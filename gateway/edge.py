@@ -12,12 +12,14 @@ import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final, cast
+from urllib.parse import unquote
 
 from opentelemetry import trace
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gateway import errors
+from gateway.http import SLASH
 from gateway.limits import RateLimits
 from gateway.observed import Observation
 from gateway.revisions import REVISIONS, Name, revision
@@ -34,7 +36,7 @@ TURNS: Final = ("POST", "/v1/responses")
 """What starts a turn."""
 
 _MEMORIES: Final = re.compile(r"/v1/memories(?:/|$)")
-_TOKEN: Final = re.compile(rb"bearer +([\x21-\x7e]{1,4096})", re.IGNORECASE)
+_TOKEN: Final = re.compile(rb"bearer +([\x21-\x7e]{1,16384})", re.IGNORECASE)
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 _log: Final = logging.getLogger(__name__)
 
@@ -115,8 +117,7 @@ class _Exchange:
     async def _admitted(self) -> None:
         self._settle_version()
         self._check_size()
-        # No id holds a control character, and no database takes NUL: such an id is an unknown one.
-        self._scope["path"] = _CONTROL.sub("\N{REPLACEMENT CHARACTER}", self._scope["path"])
+        self._scope["path"] = _path(self._scope)
         if self._scope["path"] == DISCOVERY and self._scope["method"] == "GET":
             await self._edge.app(self._scope, self._receive, self._send)
             return
@@ -205,6 +206,20 @@ class _Exchange:
             _log.warning("an answer broke off: %s", error.message, extra={"code": error.code})
             return
         await errors.response(error)(self._scope, self._receive, self._send)
+
+
+def _path(scope: Scope) -> str:
+    """The path, in which a slash that came encoded is part of a name (:func:`gateway.http.segment`).
+
+    No id holds a control character, and no database takes NUL: such an id is an unknown one.
+    """
+    raw = cast("bytes | None", scope.get("raw_path")) or b""
+    if b"%2f" not in raw.lower():
+        return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", scope["path"])
+    segments = (
+        _CONTROL.sub("\N{REPLACEMENT CHARACTER}", unquote(one)) for one in raw.decode("latin-1").split("/")
+    )
+    return "/".join(one.replace("/", SLASH) for one in segments)
 
 
 def _joined(headers: list[tuple[bytes, bytes]]) -> dict[bytes, bytes]:

@@ -12,9 +12,10 @@ from starlette.responses import Response
 from gateway.errors import JSON, invalid
 from gateway.explain import explained
 from gateway.revisions import Revision
-from gateway.schemas.base import Answer, Ask
+from gateway.schemas.base import Answer, Ask, Text
 
 __all__ = [
+    "SLASH",
     "Idempotency",
     "answer",
     "body",
@@ -26,9 +27,13 @@ __all__ = [
     "raw_answer",
     "renewal",
     "revision_of",
+    "segment",
 ]
 
 _Ask = TypeVar("_Ask", bound=Ask)
+
+SLASH: Final = "\x1f"
+"""Stands in a path for a slash that is part of a name; the edge puts it there, and no other control character."""
 
 MAX_DEPTH: Final = 100
 """Deepest nesting of a request body, free-form JSON included: every part of the server can read it."""
@@ -38,6 +43,8 @@ _NESTING: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"|[\[{\]}]', re.DOTALL)
 _KEY: Final = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]{0,253}[\x21-\x7e])?")
 _ETAG: Final = re.compile(r'"?([1-9][0-9]{0,9})"?')
 _NUL: Final = "\x00"
+_LISTS: Final = (list[str], list[Text])
+_INSTANTS: Final = ("as_of", "since", "until")
 _ENCODER: Final = msgspec.json.Encoder()
 
 
@@ -136,22 +143,29 @@ def _texts(value: object, param: str) -> Iterator[tuple[str, str]]:
 
 
 def query(request: Request, kind: type[_Ask]) -> _Ask:
-    """The request's query. An empty value counts as absent; a list may be repeated or split by commas."""
-    lists = {field.name for field in msgspec.structs.fields(kind) if field.type == list[str]}
+    """The request's query. An empty value counts as absent; a list may be repeated and, where it is of words
+    and not of names, split by commas.
+    """
+    fields = {field.name: field.type for field in msgspec.structs.fields(kind)}
     values: dict[str, object] = {}
     for name, value in request.query_params.multi_items():
         if _NUL in value:
             raise invalid(f"{name[:64]} cannot contain the NUL character.".replace(_NUL, ""), name[:64])
-        if name in lists:
+        if fields.get(name) in _LISTS:
             several = cast("list[str]", values.setdefault(name, []))
-            several.extend(one for one in value.split(",") if one)
+            several.extend(one for one in (value.split(",") if fields[name] == list[str] else [value]) if one)
         elif value:
             # A plus sign that was not escaped arrives as a space, which no offset has.
-            values[name] = value.replace(" ", "+") if name == "as_of" else value
+            values[name] = value.replace(" ", "+") if name in _INSTANTS else value
     try:
         return msgspec.convert(values, kind, strict=False)
     except msgspec.ValidationError as error:
         raise explained(error) from None
+
+
+def segment(text: str) -> str:
+    """A name that was a segment of the path, as it was before it was encoded: it may hold slashes."""
+    return text.replace(SLASH, "/")
 
 
 def idempotency(request: Request, raw: bytes) -> Idempotency:

@@ -19,13 +19,15 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Match
 
 from gateway import errors, openapi
-from gateway.clients import authz, harnesses, memories, records, responses, tokens
+from gateway.clients import audit, authz, groups, harnesses, memories, records, responses, tokens
 from gateway.clients.health import HealthClient
 from gateway.edge import Door, Edge, Limits
 from gateway.limits import RateLimits, RedisBuckets, Sizes
 from gateway.protocol import limited_protocol
 from gateway.routes import access as access_routes
+from gateway.routes import audit as audit_routes
 from gateway.routes import discovery as discovery_routes
+from gateway.routes import groups as group_routes
 from gateway.routes import harnesses as harness_routes
 from gateway.routes import memories as memory_routes
 from gateway.routes import records as record_routes
@@ -49,6 +51,8 @@ class Clients:
 
     authz: authz.AuthzClient
     tokens: tokens.TokensClient
+    groups: groups.GroupsClient
+    audit: audit.AuditClient
     memories: memories.MemoriesClient
     records: records.RecordsClient
     harnesses: harnesses.HarnessesClient
@@ -60,7 +64,9 @@ class Clients:
 async def connected(settings: GatewaySettings) -> AsyncGenerator[Clients]:
     """Channels to the services; they connect by themselves and again when they break."""
     async with (
-        channel(settings.authz_address, settings, safe=(*authz.SAFE, *tokens.SAFE)) as to_authz,
+        channel(
+            settings.authz_address, settings, safe=(*authz.SAFE, *tokens.SAFE, *groups.SAFE, *audit.SAFE)
+        ) as to_authz,
         channel(settings.memory_address, settings, safe=(*memories.SAFE, *records.SAFE)) as to_memory,
         channel(settings.runner_address, settings, safe=(*harnesses.SAFE, *responses.SAFE)) as to_runner,
     ):
@@ -68,6 +74,8 @@ async def connected(settings: GatewaySettings) -> AsyncGenerator[Clients]:
         yield Clients(
             authz=authz.AuthzClient(to_authz),
             tokens=tokens.TokensClient(to_authz),
+            groups=groups.GroupsClient(to_authz),
+            audit=audit.AuditClient(to_authz),
             memories=memories.MemoriesClient(to_memory),
             records=records.RecordsClient(to_memory),
             harnesses=harnesses.HarnessesClient(to_runner),
@@ -111,7 +119,10 @@ def application(settings: GatewaySettings, clients: Clients, rates: RateLimits) 
     harness_routes.routes(app, clients.harnesses)
     harness_routes.starting_points(app, clients.harnesses)
     token_routes.routes(app, clients.tokens)
-    access_routes.routes(app)
+    access_routes.routes(app, clients.authz)
+    group_routes.routes(app, clients.groups)
+    group_routes.members(app, clients.groups)
+    audit_routes.routes(app, clients.audit)
     app.add_middleware(
         Edge,
         door=Door(clients.authz.authenticate, Source(networks(settings.trusted_proxies)), rates),

@@ -1,11 +1,13 @@
-"""Who asks and who holds what, of authz_service."""
+"""Who asks, who holds what and why, of authz_service."""
 
 from typing import Final
 
 import grpc
 
 from gateway.clients.convert import PRIVILEGES, cursor, moment, page, privileges
+from gateway.schemas import access
 from gateway.schemas import memories as schema
+from gateway.schemas.tokens import group_of
 from protos.authz.v1 import authz_pb2, authz_pb2_grpc
 from service_kit.identity import Passport
 
@@ -13,6 +15,8 @@ __all__ = ["SAFE", "AuthzClient"]
 
 SAFE: Final = (
     "grovekeeper.authz.v1.Authentication/Authenticate",
+    "grovekeeper.authz.v1.Principals/WhoAmI",
+    "grovekeeper.authz.v1.Access/Explain",
     "grovekeeper.authz.v1.Grants/ListGrants",
     "grovekeeper.authz.v1.Grants/AddGrant",
 )
@@ -20,10 +24,12 @@ SAFE: Final = (
 
 
 class AuthzClient:
-    """Authentication, and grants (Memories, section 3)."""
+    """Authentication, and access (Memories, section 3)."""
 
     def __init__(self, channel: grpc.aio.Channel) -> None:
         self._authentication = authz_pb2_grpc.AuthenticationStub(channel)
+        self._principals = authz_pb2_grpc.PrincipalsStub(channel)
+        self._access = authz_pb2_grpc.AccessStub(channel)
         self._grants = authz_pb2_grpc.GrantsStub(channel)
 
     async def authenticate(self, token: str, source: str) -> Passport:
@@ -41,6 +47,39 @@ class AuthzClient:
             narrowing=(),
             token=answer.passport,
             expires_at=moment(answer.expires_at),
+        )
+
+    async def who_am_i(self) -> access.WhoAmI:
+        """Who the caller is, with every group that counts for it now."""
+        answer = await self._principals.WhoAmI(authz_pb2.WhoAmIRequest())
+        return access.WhoAmI(
+            principal=answer.principal,
+            groups=list(answer.groups),
+            managed_groups=list(answer.managed_groups),
+            scopes=list(answer.scopes),
+            token_id=answer.token_id or None,
+        )
+
+    async def explain(self, memory_id: str, asked: access.Explain) -> access.Explanation:
+        """Why a principal holds what it holds on a memory, as far as the caller may know."""
+        request = authz_pb2.ExplainRequest(
+            memory_id=memory_id, principal=asked.principal, groups=[group_of(one) for one in asked.group]
+        )
+        answer = await self._access.Explain(request)
+        return access.Explanation(
+            memory_id=answer.memory_id,
+            principal=answer.principal,
+            privileges=privileges(answer.privileges),
+            reasons=[
+                access.Reason(
+                    grant=_grant(one.grant),
+                    via_group=one.via_group or None,
+                    stopped_at=one.stopped_at or None,
+                )
+                for one in answer.reasons
+            ],
+            groups=list(answer.groups),
+            complete=answer.complete,
         )
 
     async def grants(self, memory_id: str, asked: schema.ListGrants) -> schema.Grants:

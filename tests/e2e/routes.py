@@ -123,6 +123,9 @@ MEMORY_ROUTES = (
     _memory("PUT", _M, "delete", {"restricted": True}),
     _memory("POST", f"{_M}/erase", "delete", {"record_ids": ["{record_id}"]}),
     _memory("DELETE", _M, "delete"),
+    _memory(
+        "GET", "/v1/grovekeeper/memories/{memory_id}/access", "delete", query="?principal=person:somebody"
+    ),
     _memory("GET", "/v1/memories", None, query="?parent={memory_id}"),
     _memory("GET", "/v1/memories", None, query="?ancestor={memory_id}"),
     _memory("POST", "/v1/memories", "create", {"name": "Child", "parent_id": "{memory_id}"}),
@@ -206,8 +209,17 @@ OPEN_ROUTES = (
 
 ADMIN_ROUTES = (
     Route("POST", "/v1/grovekeeper/tokens", {"person": "somebody"}),
+    Route("GET", "/v1/grovekeeper/tokens"),
     Route("POST", "/v1/grovekeeper/tokens/revoke", {"id": "{token_id}"}),
     Route("DELETE", "/v1/grovekeeper/tokens/{token_id}"),
+    Route("GET", "/v1/grovekeeper/groups"),
+    Route("POST", "/v1/grovekeeper/groups", {"name": "somebodies"}),
+    Route("GET", "/v1/grovekeeper/groups/{name}"),
+    Route("DELETE", "/v1/grovekeeper/groups/{name}"),
+    Route("GET", "/v1/grovekeeper/groups/{name}/members"),
+    Route("PUT", "/v1/grovekeeper/groups/{name}/members/{principal}"),
+    Route("DELETE", "/v1/grovekeeper/groups/{name}/members/{principal}"),
+    Route("GET", "/v1/grovekeeper/audit"),
 )
 """Routes that need the scope ``admin``."""
 
@@ -227,7 +239,8 @@ NAMES_NOTHING = {
     "references.memory_id": "what a writer states; its target is looked at when it is read, by whoever reads",
     "references.record_id": "the same",
     "supersedes": "a record of the memory in the path; see test_a_record_is_not_reached_through_another_memory",
-    "principal": "whom to grant to, who need not exist",
+    "principal": "whom to grant to or to explain, who need not exist",
+    "group": "a group that somebody is taken to be in, which need not exist",
 }
 """Fields that sound like a name of something and whose value opens or shows nothing by itself, and why."""
 

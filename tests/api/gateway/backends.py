@@ -162,6 +162,23 @@ class Authentication(authz_pb2_grpc.AuthenticationServicer):
         )
 
 
+def _principals(script: Script) -> Any:
+    class Principals(_scripted(authz_pb2_grpc.PrincipalsServicer, script).__class__):
+        """Knows who asks without being told."""
+
+        async def WhoAmI(self, request: Any, context: Any) -> authz_pb2.WhoAmIResponse:  # noqa: N802
+            passport = current_passport()
+            return authz_pb2.WhoAmIResponse(
+                principal=passport.principal,
+                groups=sorted({*passport.groups, "group:kept"}),
+                scopes=sorted(passport.scopes),
+                token_id="tok_1",
+                managed_groups=["group:kept"],
+            )
+
+    return Principals()
+
+
 def _responses(script: Script) -> Any:
     class Following(_scripted(runner_pb2_grpc.ResponsesServicer, script).__class__):
         """Follows the script's events."""
@@ -187,6 +204,9 @@ async def served(script: Script, folder: Path) -> AsyncGenerator[str]:
     signer = PassportSigner(folder / "signing.json")
     adders: list[tuple[Callable[[Any, grpc.aio.Server], None], Any]] = [
         (authz_pb2_grpc.add_AuthenticationServicer_to_server, Authentication(script, signer)),
+        (authz_pb2_grpc.add_PrincipalsServicer_to_server, _principals(script)),
+        (authz_pb2_grpc.add_AccessServicer_to_server, _scripted(authz_pb2_grpc.AccessServicer, script)),
+        (authz_pb2_grpc.add_AuditServicer_to_server, _scripted(authz_pb2_grpc.AuditServicer, script)),
         (authz_pb2_grpc.add_GrantsServicer_to_server, _scripted(authz_pb2_grpc.GrantsServicer, script)),
         (authz_pb2_grpc.add_TokensServicer_to_server, _scripted(authz_pb2_grpc.TokensServicer, script)),
         (

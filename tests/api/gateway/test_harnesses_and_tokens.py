@@ -263,6 +263,8 @@ async def test_everybody_may_ask_who_they_are(alice: httpx.AsyncClient):
     assert (await alice.get("/v1/grovekeeper/whoami")).json() == {
         "object": "grovekeeper.principal",
         "principal": "person:alice",
-        "groups": ["group:g"],
+        "groups": ["group:g", "group:kept"],
+        "managed_groups": ["group:kept"],
         "scopes": ["user"],
+        "token_id": "tok_1",
     }

@@ -12,6 +12,7 @@ __all__ = ["memory_get", "one_call"]
 
 _AT_ONCE = 16
 _FLOOR_PATH = "/v1/memories/hmem_00000000000000000000000000000000"
+_ONE_CALL = "/v1/memories/types"
 
 
 def _get(http: Http, path: str) -> Call:
@@ -28,7 +29,7 @@ async def _connections(stack: AsyncExitStack, bench: Bench) -> tuple[Sequence[Ht
 
 
 async def one_call(bench: Bench) -> AsyncIterator[Figure]:
-    """``whoami`` is the GET that makes exactly one gRPC call: the one that authenticates."""
+    """The types of records are what the gateway answers itself: the one gRPC call is the one that authenticates."""
     async with AsyncExitStack() as stack:
         floor, product = await _connections(stack, bench)
         plan = Plan(
@@ -43,7 +44,7 @@ async def one_call(bench: Bench) -> AsyncIterator[Figure]:
         yield await compare(
             plan,
             lambda: throughput([_get(http, _FLOOR_PATH) for http in floor], 1.0),
-            lambda: throughput([_get(http, "/v1/grovekeeper/whoami") for http in product], 1.0),
+            lambda: throughput([_get(http, _ONE_CALL) for http in product], 1.0),
         )
         yield await compare(
             Plan(
@@ -54,7 +55,7 @@ async def one_call(bench: Bench) -> AsyncIterator[Figure]:
                 "less",
             ),
             lambda: latency(_get(floor[0], _FLOOR_PATH), 100),
-            lambda: latency(_get(product[0], "/v1/grovekeeper/whoami"), 100),
+            lambda: latency(_get(product[0], _ONE_CALL), 100),
         )
         yield await bench.cpu(
             Plan(
@@ -66,7 +67,7 @@ async def one_call(bench: Bench) -> AsyncIterator[Figure]:
                 rounds=3,
             ),
             _get(floor[0], _FLOOR_PATH),
-            _get(product[0], "/v1/grovekeeper/whoami"),
+            _get(product[0], _ONE_CALL),
         )
 
 
