@@ -6,7 +6,7 @@ from starlette.responses import Response
 
 from gateway.clients.tokens import TokensClient
 from gateway.errors import invalid
-from gateway.http import answer, body
+from gateway.http import answer, body, query
 from gateway.openapi import describe
 from gateway.schemas import tokens as schema
 
@@ -16,13 +16,18 @@ _TOKENS = "/v1/grovekeeper/tokens"
 
 
 def routes(on: FastAPI, tokens: TokensClient) -> None:
-    """Issuing and revoking."""
+    """Issuing, listing and revoking."""
 
-    @on.post(_TOKENS, openapi_extra=describe(schema.Token, body=schema.CreateToken))
+    @on.post(_TOKENS, openapi_extra=describe(schema.IssuedToken, body=schema.CreateToken))
     async def create_token(request: Request) -> Response:
         """Issue a token; it is told this once."""
         asked, _ = await body(request, schema.CreateToken)
         return answer(await tokens.create(asked), headers={"Cache-Control": "no-store"})
+
+    @on.get(_TOKENS, openapi_extra=describe(schema.Tokens, query=schema.ListTokens))
+    async def list_tokens(request: Request) -> Response:
+        """Which tokens there are, newest first, never the tokens themselves."""
+        return answer(await tokens.list(query(request, schema.ListTokens)))
 
     @on.post(f"{_TOKENS}/revoke", openapi_extra=describe(schema.RevokedToken, body=schema.RevokeToken))
     async def revoke_token(request: Request) -> Response:

@@ -5,10 +5,20 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from gateway.schemas.base import UNSET, Answer, Ask, Text, UnsetType
+from gateway.schemas.base import UNSET, Answer, Ask, Text, UnsetType, Whole
 from service_kit.errors import GroveError
 
-__all__ = ["CreateToken", "RevokeToken", "RevokedToken", "Token", "group_of", "principal_of"]
+__all__ = [
+    "CreateToken",
+    "IssuedToken",
+    "ListTokens",
+    "RevokeToken",
+    "RevokedToken",
+    "Token",
+    "Tokens",
+    "group_of",
+    "principal_of",
+]
 
 
 class CreateToken(Ask, kw_only=True, frozen=True):
@@ -17,20 +27,46 @@ class CreateToken(Ask, kw_only=True, frozen=True):
     person: Text | None = None
     credential: Text | None = None
     groups: list[Text] | None = None
+    scopes: list[Literal["user", "admin"]] | None = None
     ttl_seconds: Annotated[int, Meta(ge=1, le=2**53)] | None = None
 
 
+class ListTokens(Ask, kw_only=True, frozen=True):
+    """Query of ``GET /v1/grovekeeper/tokens``; ``include_ended``: also those that expired or were revoked."""
+
+    principal: str = ""
+    include_ended: bool = False
+    limit: Whole = 0
+    cursor: str = ""
+
+
 class Token(Answer, kw_only=True, frozen=True):
-    """A token, shown this once."""
+    """A token, without the secret. What there is not is absent: an end, a last use, who issued it."""
 
     id: str
     object: Literal["grovekeeper.token"] = "grovekeeper.token"
-    token: str
     principal: str
     groups: list[str]
     scopes: list[str]
     created_at: datetime | UnsetType = UNSET
+    created_by: str | UnsetType = UNSET
+    bootstrap: str | UnsetType = UNSET
     expires_at: datetime | UnsetType = UNSET
+    revoked_at: datetime | UnsetType = UNSET
+    last_used_at: datetime | UnsetType = UNSET
+
+
+class IssuedToken(Token, kw_only=True, frozen=True):
+    """A token just issued, with the secret, shown this once."""
+
+    token: str
+
+
+class Tokens(Answer, kw_only=True, frozen=True):
+    """A page of tokens, newest first."""
+
+    data: list[Token]
+    next_cursor: str | None
 
 
 class RevokeToken(Ask, kw_only=True, frozen=True):

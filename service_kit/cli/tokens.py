@@ -1,14 +1,15 @@
 """``grove token``: the administrator's routes of the gateway, from the command line."""
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, cast
 
-from service_kit.cli.gateway import connected, text
+from service_kit.cli.gateway import Document, connected, text
 from service_kit.embedded.errors import REFUSED, LaunchError
 from service_kit.embedded.settings import UpSettings
 
-__all__ = ["Wanted", "create", "revoke", "seconds"]
+__all__ = ["Wanted", "create", "listed", "revoke", "seconds"]
 
 _UNITS: Final = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604_800}
 _ROUTE: Final = "/v1/grovekeeper/tokens"
@@ -22,6 +23,7 @@ class Wanted:
     credential: str | None
     groups: list[str]
     ttl_seconds: int | None
+    admin: bool = False
 
     def body(self) -> dict[str, object]:
         """As the route takes it."""
@@ -30,6 +32,7 @@ class Wanted:
             "credential": self.credential,
             "groups": self.groups or None,
             "ttl_seconds": self.ttl_seconds,
+            "scopes": ["user", "admin"] if self.admin else None,
         }
         return {name: value for name, value in fields.items() if value is not None}
 
@@ -51,7 +54,35 @@ def create(settings: UpSettings, wanted: Wanted) -> str:
         return token
 
 
+def listed(settings: UpSettings, principal: str | None, *, ended: bool) -> Iterator[list[str]]:
+    """The rows of a table of tokens, newest first; ``ended``: expired and revoked ones too. Raises
+    :class:`LaunchError`.
+    """
+    yield ["ID", "PRINCIPAL", "SCOPES", "CREATED", "LAST USED", "ENDS"]
+    query = {"principal": principal, "include_ended": "true" if ended else None}
+    with connected(settings) as gateway:
+        for token in gateway.pages(_ROUTE, query):
+            yield [
+                text(token, "id"),
+                text(token, "principal"),
+                ",".join(map(str, cast("list[object]", token.get("scopes", [])))),
+                _minute(text(token, "created_at")),
+                _minute(text(token, "last_used_at")) or "never",
+                _end(token),
+            ]
+
+
 def revoke(settings: UpSettings, token: str) -> None:
     """Revoke a token by itself or by its id. Raises :class:`LaunchError`."""
     with connected(settings) as gateway:
         gateway.post(f"{_ROUTE}/revoke", {"id" if token.startswith("tok_") else "token": token})
+
+
+def _end(token: Document) -> str:
+    revoked = text(token, "revoked_at")
+    return f"revoked {_minute(revoked)}" if revoked else _minute(text(token, "expires_at")) or "never"
+
+
+def _minute(moment: str) -> str:
+    """RFC 3339 as people read it: UTC, to the minute."""
+    return moment[:16].replace("T", " ")
