@@ -17,8 +17,8 @@ __all__ = ["Document", "Gateway", "base_url", "connected", "segment", "text"]
 
 Document = dict[str, object]
 """A JSON object, as it was answered."""
-Query = Mapping[str, str | int | bool | None]
-"""What follows the ``?``; None is left out."""
+Query = Mapping[str, str | int | bool | list[str] | None]
+"""What follows the ``?``; None is left out, a list repeated."""
 
 PAGE: Final = 200
 """Items asked for at a time where all are wanted: the largest page there is."""
@@ -50,8 +50,8 @@ class Gateway:
         return self._call("DELETE", path, None, None)
 
     def pages(self, path: str, query: Query | None = None) -> Iterator[Document]:
-        """Every item of a listing, page after page, asked for as it is consumed."""
-        asked: dict[str, str | int | bool | None] = {"limit": PAGE, **(query or {})}
+        """Every item of a listing, page after page, asked for as it is consumed, until there is none left."""
+        asked: dict[str, str | int | bool | list[str] | None] = {"limit": PAGE, **(query or {})}
         while True:
             page = self.get(path, asked)
             items = page.get("data")
@@ -59,7 +59,7 @@ class Gateway:
                 if isinstance(item, dict):
                     yield cast("Document", item)
             cursor = page.get("next_cursor")
-            if not isinstance(cursor, str) or not cursor:
+            if not isinstance(cursor, str) or not cursor or not items:
                 return
             asked["cursor"] = cursor
 

@@ -6,6 +6,7 @@ command or its surroundings have to be changed first.
 
 import os
 import sys
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Final
 
 import typer
@@ -30,8 +31,24 @@ app: Final = typer.Typer(
     epilog="Settings are environment variables; docs/settings.md lists them. GROVE_HOME (the data,"
     " default ~/.local/share/grovekeeper) and GROVE_PORT (default 8080) are the ones to know.",
 )
-token_app: Final = typer.Typer(no_args_is_help=True, help="Create and revoke bearer tokens.")
+token_app: Final = typer.Typer(no_args_is_help=True, help="Create, list and revoke bearer tokens.")
 app.add_typer(token_app, name="token")
+group_app: Final = typer.Typer(no_args_is_help=True, help="Keep groups, and who is in them.")
+app.add_typer(group_app, name="group")
+access_app: Final = typer.Typer(no_args_is_help=True, help="See who may reach what, and why.")
+app.add_typer(access_app, name="access")
+audit_app: Final = typer.Typer(no_args_is_help=True, help="Read what was changed in access, and refused.")
+app.add_typer(audit_app, name="audit")
+
+_Group = Annotated[str, typer.Argument(metavar="GROUP", help="Its name, with or without group:.")]
+_Principals = Annotated[
+    list[str],
+    typer.Argument(metavar="PRINCIPAL...", help="person:ID, credential:ID or harness:ID; one or several."),
+]
+_Since = Annotated[
+    str | None, typer.Option(metavar="MOMENT", help="From this moment on, like 2026-10-01T00:00:00Z.")
+]
+_Until = Annotated[str | None, typer.Option(metavar="MOMENT", help="Before this moment.")]
 
 
 def _say(line: str) -> None:
@@ -100,25 +117,155 @@ def create(
         str | None,
         typer.Option(help="How long it is good: 30d, 12h, 15m or seconds. Default: until revoked."),
     ] = None,
+    admin: Annotated[
+        bool,
+        typer.Option("--admin", help="An administrator's: may issue tokens, keep groups, read the audit."),
+    ] = False,
 ) -> None:
     """Make a token for a person or a program and print it; it is not shown again."""
     from service_kit.cli import tokens  # noqa: PLC0415 - an HTTP client costs `up` a quarter of a second
 
     if (person is None) == (credential is None):
         raise typer.BadParameter("name either --person ID or --credential ID")
-    wanted = tokens.Wanted(person, credential, group or [], None if ttl is None else tokens.seconds(ttl))
+    life = None if ttl is None else tokens.seconds(ttl)
+    wanted = tokens.Wanted(person, credential, group or [], life, admin)
     print(tokens.create(UpSettings.load(), wanted))
+
+
+@token_app.command("list")
+def list_tokens(
+    principal: Annotated[
+        str | None, typer.Option(metavar="P", help="Only those of person:ID or credential:ID.")
+    ] = None,
+    ended: Annotated[bool, typer.Option("--all", help="Also those that expired or were revoked.")] = False,
+) -> None:
+    """List tokens, newest first: whose they are, when they end, when they were used last. Never the tokens."""
+    from service_kit.cli import tokens  # noqa: PLC0415 - see above
+
+    _table(tokens.listed(UpSettings.load(), principal, ended=ended))
 
 
 @token_app.command("revoke")
 def revoke(
-    token: Annotated[str, typer.Argument(help="The token (gk_…) or its id (tok_…).", metavar="TOKEN")],
+    token: Annotated[
+        str, typer.Argument(help="The token (gk_… or a JWT) or its id (tok_…).", metavar="TOKEN")
+    ],
 ) -> None:
     """Revoke a token; it is refused from the next request on."""
     from service_kit.cli import tokens  # noqa: PLC0415 - see above
 
     tokens.revoke(UpSettings.load(), token)
     _say("revoked")
+
+
+@group_app.command("create")
+def create_group(
+    name: _Group,
+    description: Annotated[str, typer.Option(help="What it is for; at most 1,000 characters.")] = "",
+) -> None:
+    """Create a group and print its whole name. A grant may name a group that is not kept here, too."""
+    from service_kit.cli import access  # noqa: PLC0415 - see above
+
+    print(access.create_group(UpSettings.load(), name, description))
+
+
+@group_app.command("list")
+def list_groups(
+    member: Annotated[
+        str | None, typer.Option(metavar="P", help="Only those this principal was put in.")
+    ] = None,
+) -> None:
+    """List groups by name, with how many are in each."""
+    from service_kit.cli import access  # noqa: PLC0415 - see above
+
+    _table(access.groups(UpSettings.load(), member))
+
+
+@group_app.command("show")
+def show_group(name: _Group) -> None:
+    """Show a group and everybody in it."""
+    from service_kit.cli import access  # noqa: PLC0415 - see above
+
+    _lines(access.group(UpSettings.load(), name))
+
+
+@group_app.command("delete")
+def delete_group(name: _Group) -> None:
+    """Delete a group, its memberships and every grant it holds: a later one of this name inherits nothing."""
+    from service_kit.cli import access  # noqa: PLC0415 - see above
+
+    access.delete_group(UpSettings.load(), name)
+    _say("deleted")
+
+
+@group_app.command("add")
+def add_members(name: _Group, principal: _Principals) -> None:
+    """Put somebody in a group; it holds for the next request. Groups do not nest."""
+    from service_kit.cli import access  # noqa: PLC0415 - see above
+
+    access.add_members(UpSettings.load(), name, principal)
+    _say("added")
+
+
+@group_app.command("remove")
+def remove_members(name: _Group, principal: _Principals) -> None:
+    """Take somebody out of a group; it holds for the next request."""
+    from service_kit.cli import access  # noqa: PLC0415 - see above
+
+    access.remove_members(UpSettings.load(), name, principal)
+    _say("removed")
+
+
+@access_app.command("explain")
+def explain(
+    memory: Annotated[str, typer.Argument(metavar="MEMORY", help="Its id (hmem_…).")],
+    principal: Annotated[str, typer.Argument(metavar="PRINCIPAL", help="person:ID, group:ID, and so on.")],
+    group: Annotated[
+        list[str] | None,
+        typer.Option(metavar="G", help="A group its credential is taken to name; repeatable."),
+    ] = None,
+) -> None:
+    """Say why a principal holds what it holds on a memory: the grants, and what a cutoff stopped."""
+    from service_kit.cli import access  # noqa: PLC0415 - see above
+
+    _lines(access.explain(UpSettings.load(), memory, principal, group or []))
+
+
+@audit_app.command("list")
+def list_audit(
+    actor: Annotated[str | None, typer.Option(metavar="P", help="Only what this principal did.")] = None,
+    memory: Annotated[str | None, typer.Option(metavar="ID", help="Only what concerns it.")] = None,
+    action: Annotated[str | None, typer.Option(help="Only this: grant.add, access.check, …")] = None,
+    outcome: Annotated[str | None, typer.Option(help="Only allowed, or only refused.")] = None,
+    since: _Since = None,
+    most: Annotated[int, typer.Option("--limit", min=1, help="How many at most.")] = 50,
+) -> None:
+    """List changes of access and refused attempts, newest first."""
+    from service_kit.cli import access  # noqa: PLC0415 - see above
+
+    narrowing = access.Narrowing(actor, memory, action, outcome, since)
+    _table(access.audit(UpSettings.load(), narrowing, most))
+
+
+@audit_app.command("export")
+def export_audit(since: _Since = None, until: _Until = None) -> None:
+    """Write the audit as lines of JSON, oldest first, complete up to now."""
+    from service_kit.cli import access  # noqa: PLC0415 - see above
+
+    _lines(access.export(UpSettings.load(), access.Narrowing(since=since, until=until)))
+
+
+def _lines(lines: Iterable[str]) -> None:
+    for line in lines:
+        print(line)
+
+
+def _table(rows: Iterable[Sequence[str]]) -> None:
+    """Columns as wide as they have to be; the first row is the heading."""
+    kept = list(rows)
+    widths = [max(map(len, column)) for column in zip(*kept, strict=True)]
+    for row in kept:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
 def _service(name: str) -> Service:

@@ -36,6 +36,7 @@ class Gateway(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.asked: list[tuple[str, str | None, dict[str, object]]] = []
+        self.pages: list[dict[str, object]] = []
         self.status: int = 200
 
     @property
@@ -44,6 +45,14 @@ class Gateway(ThreadingHTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        server = self.server
+        assert isinstance(server, Gateway)
+        server.asked.append((self.path, self.headers["Authorization"], {}))
+        self.send_response(server.status)
+        self.end_headers()
+        self.wfile.write(json.dumps(server.pages.pop(0)).encode())
+
     def do_POST(self) -> None:
         server = self.server
         assert isinstance(server, Gateway)
@@ -71,7 +80,7 @@ def gateway() -> Generator[Gateway]:
 def test_help_names_every_command_and_exits_well(tmp_path: Path):
     done = grove("--help", home=tmp_path)
     assert done.returncode == 0
-    for command in ("up", "down", "serve", "migrate", "token", "doctor", "version"):
+    for command in ("up", "down", "serve", "migrate", "token", "group", "access", "audit", "doctor", "version"):
         assert f"\n  {command} " in done.stdout
 
 
@@ -118,6 +127,50 @@ def test_creating_a_token_prints_only_the_token(tmp_path: Path, gateway: Gateway
     assert (done.returncode, done.stdout, done.stderr) == (0, "gk_new\n", "")
     body = {"person": "alice", "groups": ["a", "b"], "ttl_seconds": 43_200}
     assert gateway.asked == [("/v1/grovekeeper/tokens", "Bearer gk_admin", body)]
+
+
+def test_an_administrators_token_is_asked_for_by_name(tmp_path: Path, gateway: Gateway):
+    done = grove(
+        *("token", "create", "--person", "root", "--admin"),
+        home=tmp_path,
+        GROVE_URL=gateway.url,
+        GROVE_ADMIN_TOKEN="gk_admin",
+    )
+    assert done.returncode == 0
+    assert gateway.asked[0][2] == {"person": "root", "scopes": ["user", "admin"]}
+
+
+def test_tokens_are_listed_to_the_last_page_in_columns(tmp_path: Path, gateway: Gateway):
+    new = {
+        "id": "tok_2",
+        "principal": "person:alice",
+        "scopes": ["user", "admin"],
+        "created_at": "2026-10-02T08:15:30Z",
+        "last_used_at": "2026-10-03T10:00:00Z",
+        "expires_at": "2026-11-02T08:15:30Z",
+    }
+    old = {
+        "id": "tok_1",
+        "principal": "credential:ci",
+        "scopes": ["user"],
+        "created_at": "2026-10-01T08:15:30Z",
+        "revoked_at": "2026-10-01T09:00:00Z",
+    }
+    gateway.pages = [{"data": [new], "next_cursor": "c&1"}, {"data": [old], "next_cursor": None}]
+    done = grove(
+        *("token", "list", "--all", "--principal", "person:alice"),
+        home=tmp_path,
+        GROVE_URL=gateway.url,
+        GROVE_ADMIN_TOKEN="gk_admin",
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == [
+        "ID     PRINCIPAL      SCOPES      CREATED           LAST USED         ENDS",
+        "tok_2  person:alice   user,admin  2026-10-02 08:15  2026-10-03 10:00  2026-11-02 08:15",
+        "tok_1  credential:ci  user        2026-10-01 08:15  never             revoked 2026-10-01 09:00",
+    ]
+    asked = "/v1/grovekeeper/tokens?limit=200&principal=person%3Aalice&include_ended=true"
+    assert [one[0] for one in gateway.asked] == [asked, f"{asked}&cursor=c%261"]
 
 
 @pytest.mark.parametrize(("named", "body"), [("tok_1", {"id": "tok_1"}), ("gk_x", {"token": "gk_x"})])
