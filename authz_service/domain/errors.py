@@ -35,7 +35,9 @@ def invalid_credential(told: str | None = None) -> GroveError:
 
 def issuer_away() -> GroveError:
     """A JWT that cannot be told good from bad, because its issuer's keys cannot be had."""
-    return GroveError("grovekeeper_unavailable", "The issuer of this credential cannot be reached; try again.")
+    return GroveError(
+        "grovekeeper_unavailable", "The issuer of this credential cannot be reached; try again."
+    )
 
 
 def grant_not_found() -> GroveError:
