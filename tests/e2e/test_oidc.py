@@ -73,6 +73,17 @@ def test_a_person_reaches_by_a_group_of_its_jwt_what_the_group_was_granted(
         assert own in {one["id"] for one in alice.listing()}
 
 
+def test_as_many_groups_as_there_may_be_go_through_every_service(product: Stack, people: IssuerStub):
+    names = [f"{number:03}-{'x' * 36}" for number in range(128)]
+    with Caller(product.url, people.token(sub="gregor", groups=names)) as gregor:
+        assert len(gregor.get("/v1/grovekeeper/whoami")["groups"]) == 128
+        memory = gregor.plant("Everybody's")
+        gregor.remember(memory, "Penguins swim.")
+        assert gregor.found(memory, "What do penguins do?") == ["Penguins swim."]
+        harness = gregor.harness("Desk", {"memory_id": memory, "access": "write", "default": True})
+        assert gregor.run("Recall: What do penguins do?", harness)["status"] == "completed"
+
+
 def test_a_bad_jwt_is_answered_as_a_token_nobody_knows(product: Stack, people: IssuerStub):
     with Caller(product.url, "gk_" + "x" * 43) as nobody:
         unknown = refused_with(nobody)

@@ -63,7 +63,7 @@ class Signed:
 
 @dataclass(frozen=True, slots=True)
 class _Verdict:
-    parsed: signature.Parsed
+    algorithm: str
     key: TrustedKey
     signed: Signed
 
@@ -98,7 +98,7 @@ class Jwts:
         except RefusedError as error:
             self._tell(error.reason)
             raise errors.invalid_credential(error.told) from None
-        return Bearer(signed.id, person.principal, person.groups, person.scopes, person.ends_at)
+        return Bearer(signed.sha256.hex(), person.principal, person.groups, person.scopes, person.ends_at)
 
     async def signed(self, text: str) -> Signed | None:
         """A JWT that is or will be good, None for any other; raises as :meth:`bearer` where it cannot be told."""
@@ -120,15 +120,18 @@ class Jwts:
     async def _signed(self, text: str) -> Signed:
         digest = hashlib.sha256(text[: signature.LONGEST + 1].encode("utf-8", "surrogatepass")).digest()
         known = self._known.get(digest)
-        parsed = signature.parse(text, self._trust.algorithms) if known is None else known.parsed
+        if known is None or await self._keys.find(known.key.kid, known.algorithm) != known.key:
+            known = await self._verdict(text)
+        self._remember(digest, known)
+        return known.signed
+
+    async def _verdict(self, text: str) -> _Verdict:
+        parsed = signature.parse(text, self._trust.algorithms)
         found = await self._keys.find(parsed.kid, parsed.algorithm)
         if found is None:
             raise RefusedError("its issuer has no such key")
-        if known is None or known.key != found:
-            person = claims.read(signature.verified(parsed, found.key), self._trust)
-            known = _Verdict(parsed, found, Signed(hashlib.sha256(parsed.signed).digest(), person))
-        self._remember(digest, known)
-        return known.signed
+        person = claims.read(signature.verified(parsed, found.key), self._trust)
+        return _Verdict(parsed.algorithm, found, Signed(hashlib.sha256(parsed.signed).digest(), person))
 
     def _remember(self, digest: bytes, verdict: _Verdict) -> None:
         self._known[digest] = verdict

@@ -144,7 +144,10 @@ class Keys:
         except IssuerAwayError as error:
             _log.warning("the keys of the OIDC issuer cannot be fetched: %s", error)
         else:
+            first = self._fetched_at is None
             self._known, self._fetched_at = _trusted(published), asked_at
+            if first:
+                _log.info("%d keys of the OIDC issuer are trusted", len(self._known))
         finally:
             self._fetching = None
 

@@ -47,7 +47,8 @@ class AuthenticationServicer:
     """
 
     def Authenticate(self, request, context):
-        """Errors: `invalid_credential` for a malformed, unknown, expired or revoked token (one answer for all).
+        """Errors: `invalid_credential` for a malformed, unknown, expired or revoked token (one answer for all);
+        `grovekeeper_unavailable` for a JWT when its issuer's keys are not known and cannot be fetched.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -36,7 +36,9 @@ class AuthenticationStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> AuthenticationAsyncStub: ...
     Authenticate: _grpc.UnaryUnaryMultiCallable[_authz_pb2.AuthenticateRequest, _authz_pb2.AuthenticateResponse]
-    """Errors: `invalid_credential` for a malformed, unknown, expired or revoked token (one answer for all)."""
+    """Errors: `invalid_credential` for a malformed, unknown, expired or revoked token (one answer for all);
+    `grovekeeper_unavailable` for a JWT when its issuer's keys are not known and cannot be fetched.
+    """
 
 @_typing.type_check_only
 class AuthenticationAsyncStub(AuthenticationStub):
@@ -44,7 +46,9 @@ class AuthenticationAsyncStub(AuthenticationStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     Authenticate: _aio.UnaryUnaryMultiCallable[_authz_pb2.AuthenticateRequest, _authz_pb2.AuthenticateResponse]  # type: ignore[assignment]
-    """Errors: `invalid_credential` for a malformed, unknown, expired or revoked token (one answer for all)."""
+    """Errors: `invalid_credential` for a malformed, unknown, expired or revoked token (one answer for all);
+    `grovekeeper_unavailable` for a JWT when its issuer's keys are not known and cannot be fetched.
+    """
 
 class AuthenticationServicer(metaclass=_abc_1.ABCMeta):
     """Turns a bearer token into a passport. The only service that may be called without one."""
@@ -55,7 +59,9 @@ class AuthenticationServicer(metaclass=_abc_1.ABCMeta):
         request: _authz_pb2.AuthenticateRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_authz_pb2.AuthenticateResponse, _abc.Awaitable[_authz_pb2.AuthenticateResponse]]:
-        """Errors: `invalid_credential` for a malformed, unknown, expired or revoked token (one answer for all)."""
+        """Errors: `invalid_credential` for a malformed, unknown, expired or revoked token (one answer for all);
+        `grovekeeper_unavailable` for a JWT when its issuer's keys are not known and cannot be fetched.
+        """
 
 def add_AuthenticationServicer_to_server(servicer: AuthenticationServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
 

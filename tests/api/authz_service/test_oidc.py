@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from joserfc.errors import SecurityWarning
 from joserfc.jwk import RSAKey
 
-from authz_service.domain.oidc.signature import LONGEST
+from authz_service.domain.oidc.signature import ALGORITHMS, LONGEST
 from protos.authz.v1 import authz_pb2 as wire
 from tests.api.authz_service.service import Authz, at, bootstrap, raw_refusal, refusal, serving
 from tests.fixtures.issuer import (
@@ -133,18 +133,18 @@ async def test_header_fields_nobody_has_to_understand_are_passed_over(authz: Aut
     await authz.authenticate(issuer.token(header))
 
 
-@pytest.mark.parametrize(
-    "algorithm", ["RS256", "RS384", "RS512", "PS256", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519"]
-)
-async def test_every_algorithm_that_is_listed_is_taken_and_no_other(
-    trusting: Serve, issuer: IssuerStub, algorithm: str
-):
-    issuer.rotate(algorithm)
-    async with trusting(oidc_algorithms=algorithm) as authz:
-        await authz.authenticate(issuer.token())
-    other = "ES256" if algorithm != "ES256" else "RS256"
-    async with trusting(oidc_algorithms=f" {other} ,") as authz:
-        assert (await refusal(authz.authenticate(issuer.token()))).code == "invalid_credential"
+async def test_every_algorithm_that_is_listed_is_taken_and_no_other(trusting: Serve, issuer: IssuerStub):
+    async with trusting(oidc_algorithms=f" {', '.join(ALGORITHMS)} ,") as authz:
+        for algorithm in ALGORITHMS:
+            issuer.rotate(algorithm)
+            await accepted(authz, issuer.token())
+    async with trusting(oidc_algorithms="ES256") as authz:
+        for algorithm in ALGORITHMS:
+            issuer.rotate(algorithm, keep=True)
+            if algorithm != "ES256":
+                assert (await refusal(authz.authenticate(issuer.token()))).code == "invalid_credential"
+        issuer.rotate("ES256", keep=True)
+        await accepted(authz, issuer.token())
 
 
 async def test_person_and_groups_are_read_from_the_claims_that_are_named(trusting: Serve, issuer: IssuerStub):
@@ -263,11 +263,11 @@ BAD: dict[str, Callable[[IssuerStub], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", BAD)
-async def test_every_bad_jwt_gets_the_answer_of_an_unknown_token(authz: Authz, issuer: IssuerStub, name: str):
+async def test_every_bad_jwt_gets_the_answer_of_an_unknown_token(authz: Authz, issuer: IssuerStub):
     await authz.authenticate(issuer.token())
     unknown = await raw_refusal(authz, "gk_" + "A" * 43)
-    assert await raw_refusal(authz, BAD[name](issuer)) == unknown
+    answers = {name: await raw_refusal(authz, bad(issuer)) for name, bad in BAD.items()}
+    assert {name for name, answer in answers.items() if answer != unknown} == set()
     await authz.authenticate(issuer.token())
 
 
