@@ -334,7 +334,7 @@ class Audit(Protocol):
         ...
 
     async def page(self, query: AuditQuery, after: tuple[int, ...], limit: int) -> list[AuditRecord]:
-        """Records after the one with this key (none: from the start), ``limit`` at most.
+        """Records after the one with this key (none: from the start), ``limit`` and 201 at most.
 
         Newest first by number. Oldest first by transaction, and only of those that lie before every one
         still under way: nothing committed later will lie before a record that was answered.

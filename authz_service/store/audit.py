@@ -37,7 +37,7 @@ cross join (select set_config('synchronous_commit', 'off', true)) as unhurried
 
 _COLUMNS: Final = (
     "select id, at, actor, token_id, action, outcome, code, node, principal, source, trace_id, detail,"
-    " xid::text::bigint as xid, seq from audit where "
+    " xid::text::bigint as transaction, seq from audit where "
 )
 
 # What narrows a listing, each where it is asked for, so that each uses its index.
@@ -60,7 +60,9 @@ _LATER: Final = "from audit where at > %(until)s + interval '1 hour' order by at
 
 
 class _Order(NamedTuple):
-    """How a listing walks: always, after the last record shown, and between two moments."""
+    """How a listing walks: always, after the last record shown, and between two moments. The largest page and
+    one more is asked for by its number, which the planner has to see to know that it need not read everything.
+    """
 
     always: LiteralString
     resumed: LiteralString
@@ -74,7 +76,7 @@ _NEWEST: Final = _Order(
     "seq < %(seq)s",
     "seq > coalesce((select seq " + _EARLIER + "), 0)",
     "seq < coalesce((select seq " + _LATER + "), 9223372036854775807)",
-    " order by seq desc limit %(limit)s",
+    " order by seq desc limit 201",
 )
 # By transaction, of those that lie before every one still under way: what is committed later comes later.
 _OLDEST: Final = _Order(
@@ -82,7 +84,7 @@ _OLDEST: Final = _Order(
     "(xid, seq) > (%(xid)s::text::xid8, %(seq)s)",
     "xid >= coalesce((select xid " + _EARLIER + "), '0')",
     "xid <= coalesce((select xid " + _LATER + "), '18446744073709551615')",
-    " order by xid, seq limit %(limit)s",
+    " order by xid, seq limit 201",
 )
 
 _records: Final = telemetry.meter(__name__).create_counter(
@@ -131,11 +133,10 @@ class PostgresAudit:
             "until": query.until,
             "xid": str(after[0]) if after else "",
             "seq": after[-1] if after else 0,
-            "limit": limit,
         }
         async with self._database.read() as tx:
             rows = await tx.fetch_all(_statement(query, resumed=bool(after)), params)
-        return [_record(row, oldest_first=query.oldest_first) for row in rows]
+        return [_record(row, oldest_first=query.oldest_first) for row in rows[:limit]]
 
 
 async def _append_refusals(tx: Tx, batch: Sequence[Refusal]) -> list[None]:
@@ -187,7 +188,7 @@ def _record(row: Row, *, oldest_first: bool) -> AuditRecord:
         row["source"],
         row["trace_id"],
         row["detail"],
-        (row["xid"], row["seq"]) if oldest_first else (row["seq"],),
+        (row["transaction"], row["seq"]) if oldest_first else (row["seq"],),
     )
 
 

@@ -75,6 +75,7 @@ create index audit_xid on audit (xid, seq);
 create index audit_allowed on audit (seq) where outcome = 'allowed';
 create index audit_actor on audit (actor, seq);
 create index audit_node on audit (node, seq);
+create index audit_action on audit (action, seq);
 
 create function audit_is_final() returns trigger language plpgsql as $$
 begin
