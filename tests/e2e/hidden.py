@@ -23,6 +23,8 @@ PREFIX: Final = {
     "response_id": "resp_",
     "session_id": "hsess_",
     "token_id": "tok_",
+    "name": "group:",
+    "principal": "person:",
 }
 
 Whole = tuple[int, str, list[tuple[str, str]]]
@@ -53,11 +55,15 @@ def whole(answer: httpx.Response, names: Names) -> Whole:
 
 @dataclass
 class Hidden:
-    """What alice hid from bob. ``worlds``: by how; in each a record, a grant and a job that is done."""
+    """What alice hid from bob. ``worlds``: by how; in each a record, a grant and a job that is done.
+
+    ``bob_group``: the group that bob's token names.
+    """
 
     admin: Caller
     alice: Person
     bob: Person
+    bob_group: str
     worlds: dict[str, Names] = field(default_factory=dict[str, Names])
     gone: set[str] = field(default_factory=set[str])
     states: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
@@ -109,6 +115,58 @@ def _revoked(hidden: Hidden) -> Names:
     grant = hidden.alice.give(names["memory_id"], hidden.bob, *EVERY_PRIVILEGE)
     hidden.seen(names)
     hidden.alice.delete(f"/v1/memories/{names['memory_id']}/grants/{grant}")
+    return names
+
+
+def _group_with_bob(hidden: Hidden) -> str:
+    """A group of its own, its path below ``/v1/grovekeeper/``; its last part is its name."""
+    name = f"group:{uuid.uuid4().hex}"
+    hidden.admin.post("/v1/grovekeeper/groups", {"name": name})
+    hidden.admin.put(f"/v1/grovekeeper/groups/{name}/members/{hidden.bob.principal}", {})
+    return f"/v1/grovekeeper/groups/{name}"
+
+
+def _through(hidden: Hidden, group: str) -> tuple[Names, str]:
+    """What bob sees through a group he is in, and the grant that lets him."""
+    names = hidden.shown()
+    made = hidden.alice.grant(names["memory_id"], group.rpartition("/")[2], *EVERY_PRIVILEGE)
+    hidden.seen(names)
+    return names, str(made["id"])
+
+
+def _revoked_from_his_group(hidden: Hidden) -> Names:
+    names, grant = _through(hidden, _group_with_bob(hidden))
+    hidden.alice.delete(f"/v1/memories/{names['memory_id']}/grants/{grant}")
+    return names
+
+
+def _revoked_from_a_group_of_his_credential(hidden: Hidden) -> Names:
+    names, grant = _through(hidden, f"group:{hidden.bob_group}")
+    hidden.alice.delete(f"/v1/memories/{names['memory_id']}/grants/{grant}")
+    return names
+
+
+def _removed_from_the_group(hidden: Hidden) -> Names:
+    group = _group_with_bob(hidden)
+    names, _ = _through(hidden, group)
+    hidden.admin.delete(f"{group}/members/{hidden.bob.principal}")
+    return names
+
+
+def _group_deleted(hidden: Hidden) -> Names:
+    group = _group_with_bob(hidden)
+    names, _ = _through(hidden, group)
+    hidden.admin.delete(group)
+    return names
+
+
+def _group_made_again(hidden: Hidden) -> Names:
+    """A group of the same name, with bob in it: it holds nothing of what the first one held."""
+    group = _group_with_bob(hidden)
+    names, _ = _through(hidden, group)
+    hidden.admin.delete(group)
+    hidden.admin.post("/v1/grovekeeper/groups", {"name": group.rpartition("/")[2]})
+    hidden.admin.put(f"{group}/members/{hidden.bob.principal}", {})
     return names
 
 
@@ -174,6 +232,11 @@ def _deleted_with_what_is_above(hidden: Hidden) -> Names:
 _WAYS: Final[tuple[Callable[[Hidden], Names], ...]] = (
     _never_granted,
     _revoked,
+    _revoked_from_his_group,
+    _revoked_from_a_group_of_his_credential,
+    _removed_from_the_group,
+    _group_deleted,
+    _group_made_again,
     _revoked_from_its_creator,
     _cut_off,
     _cut_off_further_up,

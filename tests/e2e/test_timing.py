@@ -151,11 +151,13 @@ CASES: Final = (
     Case("POST", f"{_M}/records", hidden_and_unknown, {"type": "fact", "content": "Owls fly."}),
     Case("GET", f"{_M}/grants", hidden_and_unknown),
     Case("GET", "/v1/memories?parent={memory_id}", hidden_and_unknown),
+    Case("GET", "/v1/grovekeeper/memories/{memory_id}/access?principal=person:somebody", hidden_and_unknown),
     Case("PATCH", _R, closed_to_bob, {"content": "Penguins swim well."}, 403),
 )
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(400)
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_time_does_not_tell_what_is_hidden_from_what_is_not_there(
     alice: Person, bob: Person, tell: Callable[[str], None], case: Case
