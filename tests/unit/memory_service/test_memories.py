@@ -1,10 +1,11 @@
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from memory_service.domain.clear import clear_deleted
-from memory_service.domain.memories import MAX_NAME, Memories
+from memory_service.domain.memories import MAX_DESCRIPTION, MAX_NAME, Memories
 from memory_service.domain.model import Changed, Description, Idempotency, Page, Privilege, Record
 from memory_service.domain.reconcile import Reconciler
 from service_kit.clock import FixedClock
@@ -73,6 +74,17 @@ async def test_a_name_must_be_there_and_not_too_long(name: str) -> None:
     with pytest.raises(GroveError) as refused:
         await House().create(name)
     assert (refused.value.code, refused.value.param) == ("invalid_input", "name")
+
+
+async def test_a_name_and_a_description_may_be_as_long_as_it_is_said_and_no_longer() -> None:
+    house = House()
+    longest = Description("", "n" * MAX_NAME, "d" * MAX_DESCRIPTION, "", NOW, NOW)
+    made = await house.memories.create(longest, "", restricted=False, idempotency=NO_KEY)
+    assert made.description.description == longest.description
+    too_long = replace(longest, description="d" * (MAX_DESCRIPTION + 1))
+    with pytest.raises(GroveError) as refused:
+        await house.memories.create(too_long, "", restricted=False, idempotency=NO_KEY)
+    assert (refused.value.code, refused.value.param) == ("invalid_input", "description")
 
 
 async def test_an_unknown_provider_is_refused_before_anything_is_written() -> None:
