@@ -134,3 +134,17 @@ def test_members_of_the_admin_group_administer_and_what_they_issue_is_listed(
         with pytest.raises(Refused) as raised:
             eve.get("/v1/grovekeeper/tokens")
         assert raised.value.code == "insufficient_scope"
+
+
+def test_no_part_of_a_jwt_that_says_something_is_in_a_log_line(
+    product: Stack, people: IssuerStub, admin: Caller
+):
+    tokens = [people.token(jti=name) for name in ("good", "revoked")]
+    tokens.append(people.token(aud="another-one"))
+    for token in tokens:
+        with Caller(product.url, token) as caller:
+            caller.send("GET", "/v1/memories")
+    admin.post("/v1/grovekeeper/tokens/revoke", {"token": tokens[1]})
+    logged = "".join(file.read_text(errors="replace") for file in (product.home / "logs").iterdir())
+    assert "a JWT was refused: it is for another audience" in logged
+    assert [part for token in tokens for part in token.split(".")[1:] if part in logged] == []

@@ -16,6 +16,7 @@ from joserfc.jwk import RSAKey
 
 from authz_service.domain.oidc.signature import ALGORITHMS, LONGEST
 from protos.authz.v1 import authz_pb2 as wire
+from service_kit.errors import GroveError
 from tests.api.authz_service.service import Authz, at, bootstrap, raw_refusal, refusal, serving
 from tests.fixtures.issuer import (
     AUDIENCE,
@@ -61,10 +62,10 @@ async def accepted(authz: Authz, token: str) -> wire.AuthenticateResponse:
         while True:
             try:
                 return await authz.authenticate(token)
-            except Exception as error:
-                if getattr(error, "code", "") not in ("invalid_credential", "grovekeeper_unavailable"):
+            except GroveError as error:
+                if error.code not in ("invalid_credential", "grovekeeper_unavailable"):
                     raise
-                await asyncio.sleep(0.02)
+            await asyncio.sleep(0.02)
 
 
 async def refused(authz: Authz, token: str, code: str = "invalid_credential") -> None:
@@ -73,8 +74,8 @@ async def refused(authz: Authz, token: str, code: str = "invalid_credential") ->
         while True:
             try:
                 await authz.authenticate(token)
-            except Exception as error:  # noqa: BLE001 - looked at
-                if getattr(error, "code", "") == code:
+            except GroveError as error:
+                if error.code == code:
                     return
             await asyncio.sleep(0.02)
 
