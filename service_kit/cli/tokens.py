@@ -58,7 +58,7 @@ def listed(settings: UpSettings, principal: str | None, *, ended: bool) -> Itera
     """The rows of a table of tokens, newest first; ``ended``: expired and revoked ones too. Raises
     :class:`LaunchError`.
     """
-    yield ["ID", "PRINCIPAL", "SCOPES", "CREATED", "LAST USED", "ENDS"]
+    yield ["ID", "PRINCIPAL", "SCOPES", "CREATED", "ISSUED BY", "LAST USED", "ENDS"]
     query = {"principal": principal, "include_ended": "true" if ended else None}
     with connected(settings) as gateway:
         for token in gateway.pages(_ROUTE, query):
@@ -67,6 +67,7 @@ def listed(settings: UpSettings, principal: str | None, *, ended: bool) -> Itera
                 text(token, "principal"),
                 ",".join(map(str, cast("list[object]", token.get("scopes", [])))),
                 _minute(text(token, "created_at")),
+                _issuer(token),
                 _minute(text(token, "last_used_at")) or "never",
                 _end(token),
             ]
@@ -76,6 +77,12 @@ def revoke(settings: UpSettings, token: str) -> None:
     """Revoke a token by itself or by its id. Raises :class:`LaunchError`."""
     with connected(settings) as gateway:
         gateway.post(f"{_ROUTE}/revoke", {"id" if token.startswith("tok_") else "token": token})
+
+
+def _issuer(token: Document) -> str:
+    """The principal, or what the operator's file calls the token."""
+    named = text(token, "bootstrap")
+    return f"file ({named})" if named else text(token, "created_by") or "-"
 
 
 def _end(token: Document) -> str:

@@ -246,6 +246,7 @@ BAD: dict[str, Callable[[IssuerStub], str]] = {
     "exp negative": lambda one: one.token(exp=-1),
     "exp beyond time": lambda one: one.token(exp=10**30),
     "nbf in the future": lambda one: one.token(nbf=_now(60)),
+    "nbf true": lambda one: one.token(nbf=True),
     "nbf a string": lambda one: one.token(nbf="now"),
     "iat in the future": lambda one: one.token(iat=_now(60)),
     "iat an object": lambda one: one.token(iat={}),

@@ -80,7 +80,18 @@ def gateway() -> Generator[Gateway]:
 def test_help_names_every_command_and_exits_well(tmp_path: Path):
     done = grove("--help", home=tmp_path)
     assert done.returncode == 0
-    for command in ("up", "down", "serve", "migrate", "token", "group", "access", "audit", "doctor", "version"):
+    for command in (
+        "up",
+        "down",
+        "serve",
+        "migrate",
+        "token",
+        "group",
+        "access",
+        "audit",
+        "doctor",
+        "version",
+    ):
         assert f"\n  {command} " in done.stdout
 
 
@@ -146,6 +157,7 @@ def test_tokens_are_listed_to_the_last_page_in_columns(tmp_path: Path, gateway: 
         "principal": "person:alice",
         "scopes": ["user", "admin"],
         "created_at": "2026-10-02T08:15:30Z",
+        "created_by": "person:root",
         "last_used_at": "2026-10-03T10:00:00Z",
         "expires_at": "2026-11-02T08:15:30Z",
     }
@@ -154,6 +166,7 @@ def test_tokens_are_listed_to_the_last_page_in_columns(tmp_path: Path, gateway: 
         "principal": "credential:ci",
         "scopes": ["user"],
         "created_at": "2026-10-01T08:15:30Z",
+        "bootstrap": "ci",
         "revoked_at": "2026-10-01T09:00:00Z",
     }
     gateway.pages = [{"data": [new], "next_cursor": "c&1"}, {"data": [old], "next_cursor": None}]
@@ -165,9 +178,9 @@ def test_tokens_are_listed_to_the_last_page_in_columns(tmp_path: Path, gateway: 
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines() == [
-        "ID     PRINCIPAL      SCOPES      CREATED           LAST USED         ENDS",
-        "tok_2  person:alice   user,admin  2026-10-02 08:15  2026-10-03 10:00  2026-11-02 08:15",
-        "tok_1  credential:ci  user        2026-10-01 08:15  never             revoked 2026-10-01 09:00",
+        "ID     PRINCIPAL      SCOPES      CREATED           ISSUED BY    LAST USED         ENDS",
+        "tok_2  person:alice   user,admin  2026-10-02 08:15  person:root  2026-10-03 10:00  2026-11-02 08:15",
+        "tok_1  credential:ci  user        2026-10-01 08:15  file (ci)    never             revoked 2026-10-01 09:00",
     ]
     asked = "/v1/grovekeeper/tokens?limit=200&principal=person%3Aalice&include_ended=true"
     assert [one[0] for one in gateway.asked] == [asked, f"{asked}&cursor=c%261"]
