@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, TypeVar, cast
 
 from opentelemetry import trace
 
@@ -63,12 +63,17 @@ class Batcher(Generic[_Question, _Answer]):
         self._waiting.append(waiting)
         if len(self._workers) < WORKERS:
             # An empty context: a worker outlives the call that began it and must act for none.
-            worker = asyncio.create_task(self._work(), context=contextvars.Context())
-            self._workers.add(worker)
-            worker.add_done_callback(self._workers.discard)
+            self._workers.add(asyncio.create_task(self._work(), context=contextvars.Context()))
         return await waiting.answer
 
     async def _work(self) -> None:
+        try:
+            await self._work_off()
+        finally:
+            # In the same breath as nothing was left: a question that finds a worker counted must be seen by it.
+            self._workers.discard(cast("asyncio.Task[None]", asyncio.current_task()))
+
+    async def _work_off(self) -> None:
         while self._waiting:
             batch: list[_Waiting[_Question, _Answer]] = []
             try:

@@ -113,6 +113,28 @@ async def test_a_failure_is_told_to_everyone_who_asked_and_to_nobody_after(
     assert await asked == "again!"
 
 
+async def test_a_question_asked_just_as_all_work_ends_is_answered(
+    batcher: Batcher[str, str], statements: Statements
+):
+    async def twice() -> str:
+        await batcher.ask("first")
+        return await batcher.ask("again")
+
+    asking = asyncio.create_task(twice())
+    begun = [await statements.begun.get()]
+    others = list[asyncio.Task[str]]()
+    for number in range(1, WORKERS):
+        others.append(asyncio.create_task(batcher.ask(f"other {number}")))
+        begun.append(await statements.begun.get())
+    # Every worker ends in the same turn of the loop, and one of those it answered asks again right then.
+    for one in begun:
+        one.set()
+    async with asyncio.timeout(5):
+        await asyncio.gather(*others)
+        (await statements.begun.get()).set()
+        assert await asking == "again!"
+
+
 async def test_who_gave_up_is_not_asked_for(
     batcher: Batcher[str, str], connections: Connections, statements: Statements
 ):
