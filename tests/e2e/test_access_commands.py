@@ -1,6 +1,7 @@
 """Groups, explanations and the audit as an administrator meets them: at the command line of a running product."""
 
 import json
+import re
 import uuid
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -159,3 +160,7 @@ def test_a_refused_credential_is_in_the_audit_and_is_not_told(stack: Stack):
     assert "invalid_credential" in lines[1]
     assert "127.0.0.1" in lines[1]
     assert secret not in "".join(grove(stack, "audit", "export"))
+    metrics = httpx.get(f"{stack.ops('authz')}/metrics", timeout=30).text
+    assert re.search(
+        r'^grove_audit_records\S*{[^}]*grove_audit_outcome="refused"[^}]*} [1-9]', metrics, re.MULTILINE
+    )
