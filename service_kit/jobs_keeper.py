@@ -20,6 +20,7 @@ from psycopg_pool import AsyncConnectionPool
 
 from service_kit import semconv, telemetry
 from service_kit.db.tx import Connection
+from service_kit.jobs_library import UNKEYED
 from service_kit.settings import Settings
 from service_kit.tasks import let_cancellation_pass
 
@@ -139,6 +140,7 @@ class Keeper:
                 await cursor.execute("select procrastinate_finish_job_v1(%s, 'failed', false)", (job,))
                 _log.error("job %d of %s is quarantined: its last worker died", job, queue)
                 continue
+            await cursor.execute(UNKEYED, {"job_id": job})
             await cursor.execute("select procrastinate_retry_job_v2(%s, now(), null, null, null)", (job,))
             await cursor.execute(
                 "select pg_notify('procrastinate_queue_v1#' || %s, %s)",

@@ -13,7 +13,7 @@ from procrastinate.jobs import Job
 from procrastinate.retry import BaseRetryStrategy, RetryDecision
 from procrastinate.worker import Worker
 
-__all__ = ["Backoff", "Connector", "MendedWorker"]
+__all__ = ["UNKEYED", "Backoff", "Connector", "MendedWorker"]
 
 _MAX_DELAY_S: Final = 300.0
 _PERSIST_PAUSES_S: Final = (0.1, 0.5, 2.0)
@@ -48,8 +48,14 @@ class Connector(procrastinate.PsycopgConnector):
         self._async_pool = None
 
 
+UNKEYED: Final = "update procrastinate_jobs set queueing_lock = null where id = %(job_id)s"
+"""A key keeps a second job from waiting beside the first. One that goes back to waiting has lost it: another may
+have come meanwhile, and two that wait under one key are refused for ever.
+"""
+
+
 class MendedWorker(Worker):
-    """procrastinate's worker, with two of its weak spots mended."""
+    """procrastinate's worker, with three of its weak spots mended."""
 
     async def _periodic_deferrer(self) -> None:
         """Its watch over its side tasks ends when one of them returns, so this one, which has nothing to
@@ -61,6 +67,9 @@ class MendedWorker(Worker):
         """A job whose end is not written down would be held for as long as this worker lives: try again,
         and then let go of everything by registering anew.
         """
+        job, again = kwargs["job"], kwargs["retry_decision"]
+        if again is not None and job.queueing_lock is not None:
+            await self.app.connector.execute_query_async(UNKEYED, job_id=job.id)
         for pause in _PERSIST_PAUSES_S:
             try:
                 return await super()._persist_job_status(*args, **kwargs)

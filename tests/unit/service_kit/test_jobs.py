@@ -186,6 +186,37 @@ async def test_once_means_that_one_waiting_is_enough_and_breaks_no_transaction(
         assert await tx.fetch_value("select count(*) from thing") == 1
 
 
+async def test_one_that_failed_and_one_that_came_meanwhile_under_its_key_both_run(
+    database: Database, quick: Settings
+):
+    jobs = Jobs("things", quick)
+
+    async def fail_first(payload: Payload) -> None:
+        if payload == {"n": 1} and len(work.seen) == 1:
+            assert await defer(database, jobs, "work", {"n": 2}, once="key")
+            raise RuntimeError("once")
+
+    work = Recorder(fail_first)
+    jobs.task("work", work, lock="key")
+    async with working(jobs):
+        await defer(database, jobs, "work", {"n": 1}, once="key")
+        seen = [(await work.next())["n"] for _ in range(3)]
+    assert sorted(seen) == [1, 1, 2]
+
+
+async def test_one_that_lost_its_worker_and_one_that_came_meanwhile_under_its_key_both_run(
+    database: Database, quick: Settings
+):
+    jobs, work = Jobs("things", quick), Recorder()
+    jobs.task("work", work, lock="key")
+    await defer(database, jobs, "work", {"n": 1}, once="key")
+    async with database.begin() as tx:
+        await tx.execute("update procrastinate_jobs set status = 'doing'")
+    assert await defer(database, jobs, "work", {"n": 2}, once="key")
+    async with working(jobs):
+        assert [(await work.next())["n"] for _ in range(2)] == [1, 2]
+
+
 async def test_a_job_may_be_due_later(database: Database, quick: Settings):
     jobs, work = Jobs("things", quick), Recorder()
     jobs.task("work", work)
