@@ -7,6 +7,7 @@ SHELL := /bin/sh
 .DEFAULT_GOAL := help
 
 UV_VERSION := 0.13.9
+STEPS ?= 200000
 VENV := .venv
 BIN := $(VENV)/bin
 PY := $(BIN)/python
@@ -25,7 +26,7 @@ $(shell rm -rf $(VENV))
 endif
 endif
 
-.PHONY: help setup run gen fmt lint types test bench check clean
+.PHONY: help setup run gen fmt lint types test soak bench check clean
 .PHONY: test-unit test-contract test-api test-e2e test-migrations test-architecture test-faults
 
 help: ## what can be made
@@ -61,6 +62,9 @@ test-unit test-contract test-api test-e2e test-migrations test-architecture test
 	$(PY) -m pytest tests/$* $(PYTEST_ARGS)
 
 check: test ## all that a change has to pass
+
+soak: $(VENV)/.dev ## as many random steps of access against its model as STEPS says; never the same ones
+	GROVE_SOAK_STEPS=$(STEPS) $(PY) -m pytest tests/contract/access $(PYTEST_ARGS)
 
 bench: $(VENV)/.run $(VENV)/.model ## measure, beside the floor of each figure; writes build/bench.json
 	$(PY) -m tests.bench --out build/bench.json

@@ -2,15 +2,19 @@
 
 import contextlib
 import signal
+import sys
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final
+from pathlib import Path
+from typing import Any, Final, LiteralString
+
+import psycopg
 
 from service_kit.embedded import keys
 from service_kit.embedded.home import Home
 from service_kit.embedded.ports import free_ports
 from service_kit.embedded.postgres import Postgres
-from service_kit.embedded.processes import Child, Family
+from service_kit.embedded.processes import Child, Command, Family
 from service_kit.embedded.ready import is_ready
 from service_kit.embedded.services import SERVICES, STOP_ORDER, Deployment
 from service_kit.embedded.settings import UpSettings
@@ -22,6 +26,7 @@ from tests.fixtures.stack import environment
 __all__ = ["Product", "product"]
 
 _START_S: Final = 120.0
+_DYING: Final = Path(__file__).with_name("dying.py")
 _IMPATIENT: Final[Mapping[str, str]] = {
     "GROVE_JOBS_HEARTBEAT_S": "0.3",
     "GROVE_JOBS_STALLED_AFTER_S": "2",
@@ -33,6 +38,7 @@ _IMPATIENT: Final[Mapping[str, str]] = {
     "GROVE_RUNNER_POLL_S": "0.3",
     "GROVE_STOP_GRACE_S": "2",
     "GROVE_RPC_TIMEOUT_S": "5",
+    "GROVE_MEMORY_RECONCILE_S": "1",
 }
 """What makes a product find out soon that a part of it is gone."""
 
@@ -44,6 +50,7 @@ class Product:
     deployment: Deployment
     family: Family
     starts: Mapping[str, Callable[[], object]]
+    commands: Mapping[str, Command]
     admin_token: str
     callers: contextlib.ExitStack
     tokens: dict[str, str] = field(default_factory=dict[str, str])
@@ -69,6 +76,27 @@ class Product:
         self.family.until(
             lambda: all(is_ready(self.deployment.ops(one)) for one in services), _START_S, f"starting {names}"
         )
+
+    def start_dying(self, name: str, point: str) -> None:
+        """Start what was killed as one that ends itself at a point of its code (see ``dying.py``)."""
+        command = self.commands[name]
+        argv = [sys.executable, str(_DYING), SERVICES[name].package, point]
+        self.family.spawn(name, replace(command, argv=argv))
+        self.family.until(
+            lambda: is_ready(self.deployment.ops(SERVICES[name])), _START_S, f"starting {name}, to die"
+        )
+
+    def died(self, name: str) -> None:
+        """Wait until a process has ended by itself."""
+        child = self.family.children.pop(name)
+        self.family.until(lambda: child.ended() is not None, _START_S, f"waiting for {name} to die")
+        child.stop(0.0, lambda: True)
+
+    def rows(self, statement: LiteralString, *values: object) -> list[tuple[Any, ...]]:
+        """What the database holds, as its owner sees it."""
+        with psycopg.connect(self.deployment.database_url, autocommit=True) as connection:
+            found = connection.execute(statement, values)
+            return found.fetchall() if found.description else []
 
     def person(self, name: str) -> Caller:
         """Somebody; the same one when asked for again."""
@@ -110,10 +138,14 @@ def product() -> Generator[Product]:
                 valkey.start(family)
                 valkey.wait(family, _START_S)
 
+            def command(name: str) -> Command:
+                told = deployment.serve(SERVICES[name])
+                return replace(told, env={**environment(home.path, told.env), **_IMPATIENT})
+
+            commands = {name: command(name) for name in names}
+
             def starter(name: str) -> Callable[[], object]:
-                command = deployment.serve(SERVICES[name])
-                env = {**environment(home.path, command.env), **_IMPATIENT}
-                return lambda: family.spawn(name, replace(command, env=env))
+                return lambda: family.spawn(name, commands[name])
 
             made = Product(
                 deployment,
@@ -123,6 +155,7 @@ def product() -> Generator[Product]:
                     "valkey": start_valkey,
                     **{name: starter(name) for name in names},
                 },
+                commands,
                 home.admin_token.read_text(encoding="utf-8").strip(),
                 callers,
             )
