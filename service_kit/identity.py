@@ -173,9 +173,7 @@ class PassportSigner:
         if narrowing:
             claims["narrow"] = [[one.memory_id, one.access] for one in narrowing]
         token = jwt.encode({"alg": ALGORITHM, "kid": self._key.kid}, claims, self._key, [ALGORITHM])
-        return Passport(
-            principal, groups, scopes, session, narrowing, token, expires_at, token_id, source
-        )
+        return Passport(principal, groups, scopes, session, narrowing, token, expires_at, token_id, source)
 
 
 class PassportVerifier:

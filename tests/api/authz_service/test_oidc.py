@@ -367,7 +367,8 @@ async def test_keys_of_no_use_are_passed_over(authz: Authz, issuer: IssuerStub):
         {"kty": "unheard of", "kid": "x"},
         {"kty": "EC", "kid": "curve", "crv": "P-999", "x": "AA", "y": "AA"},
         {**rsa, "kid": "for-encryption", "use": "enc"},
-        {**rsa, "kid": "wraps", "use": None, "key_ops": ["wrapKey"]},
+        {**{name: rsa[name] for name in ("kty", "n", "e")}, "kid": "wraps", "key_ops": ["wrapKey"]},
+        {**{name: rsa[name] for name in ("kty", "n", "e")}, "kid": "odd", "key_ops": "verify"},
         {**rsa, "kid": "for-another-algorithm", "alg": "PS256"},
         {"kty": "RSA"},
         "a string",
@@ -375,18 +376,38 @@ async def test_keys_of_no_use_are_passed_over(authz: Authz, issuer: IssuerStub):
         rsa,
     ]
     await accepted(authz, issuer.token())
-    for kid in ("for-encryption", "wraps", "for-another-algorithm"):
+    for kid in ("for-encryption", "wraps", "odd", "for-another-algorithm"):
         assert (await refusal(authz.authenticate(issuer.token({"kid": kid})))).code == "invalid_credential"
     hmac = compact({"alg": "HS256", "kid": "symmetric"}, issuer.claims(), b"secret")
     assert (await refusal(authz.authenticate(hmac))).code == "invalid_credential"
 
 
 async def test_two_keys_of_one_name_verify_nothing(trusting: Serve, issuer: IssuerStub):
+    signed = [issuer.token({"kid": "same"})]
     issuer.rotate(keep=True)
+    signed.append(issuer.token({"kid": "same"}))
     for key in issuer.keys:
         key["kid"] = "same"
     async with trusting() as authz:
-        await refused(authz, issuer.token({"kid": "same"}))
+        for token in signed:
+            await refused(authz, token)
+        issuer.keys.pop()
+        await accepted(authz, signed[0])
+
+
+@pytest.mark.parametrize(
+    ("kind", "asked"), [("RS256", "ES256"), ("ES256", "RS256"), ("ES256", "ES384"), ("Ed25519", "ES256")]
+)
+async def test_a_key_without_a_stated_algorithm_verifies_only_those_of_its_type_and_curve(
+    trusting: Serve, issuer: IssuerStub, kind: str, asked: str
+):
+    issuer.rotate(kind)
+    del issuer.keys[0]["alg"]
+    async with trusting(oidc_algorithms="RS256,ES256,ES384,Ed25519") as authz:
+        await accepted(authz, issuer.token())
+        assert await raw_refusal(authz, issuer.token({"alg": asked})) == await raw_refusal(
+            authz, "gk_nothing"
+        )
 
 
 async def test_a_weak_key_is_not_trusted(trusting: Serve, issuer: IssuerStub):
