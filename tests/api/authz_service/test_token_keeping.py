@@ -14,7 +14,9 @@ import pytest
 from psycopg.rows import dict_row
 
 from authz_service.domain import last_used
+from authz_service.store.tokens import PostgresTokens
 from protos.authz.v1 import authz_pb2 as wire
+from service_kit.db.pool import Database, Limits
 from service_kit.ids import new_id
 from tests.api.authz_service.service import (
     ADMIN_TOKEN,
@@ -181,6 +183,32 @@ async def test_a_use_just_before_the_end_is_kept_and_an_older_one_never_replaces
         await authz.admin()
     (admin,) = rows("select last_used_at from token where bootstrap = 'admin'")
     assert admin["last_used_at"] == datetime(2999, 1, 1, tzinfo=UTC)
+
+
+async def test_processes_that_note_the_same_uses_at_once_do_not_stand_in_one_anothers_way(
+    service_database: Callable[[str], str], sql: Sql, rows: Rows
+):
+    sql(
+        "insert into token (id, sha256, principal, groups, scopes, created_at)"
+        " select 'tok_' || n, sha256(n::text::bytea), 'person:alice', '{}', '{user}', now()"
+        " from generate_series(1, 200) n"
+    )
+    database = await Database.open(service_database("authz"), "authz", Limits(maximum=6))
+    try:
+        tokens, first = PostgresTokens(database), datetime(2026, 10, 1, 12, tzinfo=UTC)
+        ids = [f"tok_{number}" for number in range(1, 201)]
+        orders = [ids, ids[::-1], ids[1::2] + ids[::2], ["tok_of_nobody", *ids[::-1]]]
+        await asyncio.gather(
+            *(
+                tokens.used(dict.fromkeys(order, first + timedelta(minutes=minute)))
+                for minute in range(5)
+                for order in orders
+            )
+        )
+    finally:
+        await database.close()
+    noted = rows("select distinct last_used_at as at from token")
+    assert [one["at"] for one in noted] == [first + timedelta(minutes=4)]
 
 
 async def test_two_administrators_who_revoke_at_once_both_succeed_and_it_is_audited_once(
