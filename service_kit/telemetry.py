@@ -1,7 +1,7 @@
 """Traces, metrics and logs of one process.
 
-``setup`` is called once, in ``main``. There is always an SDK tracer provider: with no OTLP endpoint it
-samples nothing, yet trace ids exist, because every error carries one. Metrics are always readable at
+``setup`` is called once, in ``main``. With no OTLP endpoint nobody reads spans, and none are made; yet trace
+ids exist and go along, because every error carries one. Metrics are always readable at
 ``/metrics`` and are pushed over OTLP where an endpoint is set. Logs are JSON lines on stderr.
 """
 
@@ -27,10 +27,9 @@ from opentelemetry.sdk.metrics.export import MetricReader, PeriodicExportingMetr
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
-from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from service_kit import semconv
+from service_kit import semconv, unread
 from service_kit.settings import Settings
 
 __all__ = [
@@ -52,12 +51,13 @@ _PROPAGATOR: Final = TraceContextTextMapPropagator()
 class Telemetry:
     """The providers of this process, to be shut down (and so flushed) last."""
 
-    tracer_provider: TracerProvider
+    tracer_provider: TracerProvider | None
     meter_provider: MeterProvider
 
     def shutdown(self) -> None:
         """Send what is queued and stop. Blocks for at most a few seconds."""
-        self.tracer_provider.shutdown()
+        if self.tracer_provider is not None:
+            self.tracer_provider.shutdown()
         self.meter_provider.shutdown(timeout_millis=5_000)
 
 
@@ -67,7 +67,7 @@ def setup(service_name: str, settings: Settings, *, processors: Iterable[SpanPro
     resource = _resource(service_name)
     tracer_provider = _tracer_provider(resource, settings, tuple(processors))
     meter_provider = MeterProvider(_readers(settings), resource=resource)
-    trace.set_tracer_provider(tracer_provider)
+    trace.set_tracer_provider(tracer_provider or unread.TracerProvider())
     metrics.set_meter_provider(meter_provider)
     return Telemetry(tracer_provider, meter_provider)
 
@@ -88,11 +88,12 @@ def _resource(service_name: str) -> Resource:
 
 def _tracer_provider(
     resource: Resource, settings: Settings, processors: tuple[SpanProcessor, ...]
-) -> TracerProvider:
+) -> TracerProvider | None:
+    """None when nobody would read a span."""
     exporting = bool(settings.otlp_endpoint or settings.otlp_traces_endpoint)
-    # Without a reader of spans every one is born unsampled: ids for errors, next to no cost.
-    sampler = None if exporting or processors else ALWAYS_OFF
-    provider = TracerProvider(sampler=sampler, resource=resource, shutdown_on_exit=False)
+    if not exporting and not processors:
+        return None
+    provider = TracerProvider(resource=resource, shutdown_on_exit=False)
     for processor in processors:
         provider.add_span_processor(processor)
     if exporting:

@@ -59,9 +59,11 @@ class Reading:
         decided = place(self.caller, tuple(lineage))
         if number is None or tree.flags[root] & DELETED:
             return None
-        if count and decided.visible:
-            return replace(decided, children=self.count(number))
-        return decided
+        if not count or not decided.visible:
+            return decided
+        self._states[number] = decided.held | decided.cap << 4
+        children = self.count(number)
+        return replace(decided, children=children) if children else decided
 
     def state(self, number: int) -> int:
         """What the caller holds on a node and its cap there."""

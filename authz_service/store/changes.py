@@ -11,12 +11,23 @@ from typing import Any, Final
 from psycopg.rows import tuple_row
 
 from authz_service.replica.tree import Changes, Row
-from service_kit.db.pool import Database, Query, Tx
+from service_kit.db.pool import Database, Query, Quick, Tx
 
 PAGE: Final = 1_000
 """Rows of one page of a first reading: some milliseconds of work."""
+LOOK_S: Final = 5.0
+"""A database that does not answer for so long is taken for lost."""
 BATCH: Final = 5_000
 """Most rows one statement removes from the log."""
+
+# The moment it is now, and whether anything changed since another. Nearly always nothing did.
+_ANYTHING: Final = """
+select pg_current_snapshot(), extract(epoch from now()), exists (
+    select from change
+    where xid >= pg_snapshot_xmin($1::pg_snapshot) and xid < pg_snapshot_xmax(pg_current_snapshot())
+      and not pg_visible_in_snapshot(xid, $1::pg_snapshot) and kind <> 's'
+)
+"""
 
 _SINCE: Final = """
 with since as materialized (
@@ -85,8 +96,20 @@ class Step:
     whole: bool
 
 
-async def step(tx: Tx, moment: str) -> Step:
+async def looking(tx: Tx) -> Quick:
+    """What :func:`step` looks with."""
+    return await tx.quick(_ANYTHING, LOOK_S)
+
+
+async def step(tx: Tx, look: Quick, moment: str) -> Step:
     """What changed since ``moment``, as it is now: one statement, so that all of it is one moment's."""
+    now, at, changed = await look.fetch(moment)
+    if changed == "f":
+        return Step(now, float(at), Changes([], [], {}), _newest(now) < _newest(moment))
+    return await _changed(tx, moment)
+
+
+async def _changed(tx: Tx, moment: str) -> Step:
     rows, gone, groups = list[Row](), list[str](), dict[str, list[str]]()
     found = await tx.fetch_all(_SINCE, {"moment": moment})
     now = found[0]["moment"]

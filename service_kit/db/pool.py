@@ -21,12 +21,23 @@ from psycopg.rows import dict_row
 from psycopg_pool import AsyncConnectionPool, PoolTimeout, TooManyRequests
 
 from service_kit import semconv, telemetry
-from service_kit.db.tx import Connection, Params, Query, Row, Tx
+from service_kit.db.tx import Connection, Params, Query, Quick, Row, Tx
 from service_kit.errors import GroveError
 from service_kit.settings import Settings
 from service_kit.tasks import let_cancellation_pass
 
-__all__ = ["Database", "Limits", "Params", "Query", "Row", "Tx", "connect", "queue_pool", "translated"]
+__all__ = [
+    "Database",
+    "Limits",
+    "Params",
+    "Query",
+    "Quick",
+    "Row",
+    "Tx",
+    "connect",
+    "queue_pool",
+    "translated",
+]
 
 _log: Final = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ import re
 import time
 from collections.abc import AsyncGenerator, Generator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Final, LiteralString, cast
 
 import psycopg
@@ -19,8 +19,9 @@ from psycopg import sql
 from psycopg.rows import DictRow
 
 from service_kit import semconv, telemetry
+from service_kit.db.quick import Quick
 
-__all__ = ["Connection", "Params", "Query", "Row", "Tx", "describe"]
+__all__ = ["Connection", "Params", "Query", "Quick", "Row", "Tx", "describe"]
 
 Connection = psycopg.AsyncConnection[DictRow]
 Row = DictRow
@@ -91,6 +92,12 @@ class Tx:
         """The first column of the first row, or None when there is no row."""
         row = await self.fetch_one(query, params)
         return None if row is None else next(iter(row.values()))
+
+    async def quick(self, query: LiteralString, longest: float) -> Quick:
+        """A statement to be run on this connection again and again, each time in ``longest`` seconds at most."""
+        made = Quick(self._connection, partial(self._operation, query), longest)
+        await made.prepare(query)
+        return made
 
     @asynccontextmanager
     async def nested(self) -> AsyncGenerator["Tx"]:

@@ -6,6 +6,7 @@ work ends, pools close, telemetry is sent, exit 0. A second SIGTERM cuts the gra
 """
 
 import asyncio
+import gc
 import logging
 import signal
 from collections.abc import Awaitable, Callable, Coroutine
@@ -27,6 +28,8 @@ __all__ = ["Wiring", "run", "serve"]
 
 _log: Final = logging.getLogger(__name__)
 _CANCELLATIONS: Final = 30
+_GARBAGE: Final = (10_000, 20, 20)
+"""Objects made before the youngest are looked through, and so on: calls leave little that is garbage."""
 _METADATA_BYTES: Final = 64 * 1024  # a passport names up to 128 groups with 6,000 characters
 _Settings = TypeVar("_Settings", bound=Settings)
 
@@ -100,17 +103,22 @@ async def serve(
     async with AsyncExitStack() as stack:
         wiring = await stack.enter_async_context(build(settings))
         verifier = PassportVerifier(settings.passport_keys_file) if settings.passport_keys_file else None
-        server = _server(settings, Chassis(verifier, wiring.public_methods))
+        server = _server(settings)
+        chassis = Chassis(verifier, wiring.public_methods)
         health = Health(wiring.service_names, wiring.ready)
         await health.register(server)
         for register in wiring.servicers:
-            register(server)
+            register(chassis.around(server))
         ops = await stack.enter_async_context(OpsServer(settings.ops_listen, health.ready))
         port = _listen(server, settings.listen)
         await server.start()
         _log.info("%s serves", name, extra={"port": port, "ops_port": ops.port})
         if started is not None:
             started(port, ops.port)
+        # What was made so far stays; looking through it for garbage again and again costs a tenth of a call.
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(*_GARBAGE)
         work = _Background([health.watch, *wiring.background])
         failed = await work.until(stop)
         await _stop(
@@ -182,7 +190,7 @@ class _Background:
                 _log.warning("background work %s ended badly", task.get_name(), exc_info=error)
 
 
-def _server(settings: Settings, chassis: Chassis) -> grpc.aio.Server:
+def _server(settings: Settings) -> grpc.aio.Server:
     limit = settings.rpc_max_message_bytes
     options: list[tuple[str, int]] = [
         ("grpc.so_reuseport", 0),
@@ -197,9 +205,7 @@ def _server(settings: Settings, chassis: Chassis) -> grpc.aio.Server:
     ]
     if settings.rpc_max_connection_age_s is not None:
         options.append(("grpc.max_connection_age_ms", int(settings.rpc_max_connection_age_s * 1000)))
-    return grpc.aio.server(
-        interceptors=[chassis], options=options, maximum_concurrent_rpcs=settings.rpc_max_concurrent
-    )
+    return grpc.aio.server(options=options, maximum_concurrent_rpcs=settings.rpc_max_concurrent)
 
 
 def _listen(server: grpc.aio.Server, listen: str) -> int:

@@ -1,12 +1,11 @@
 """One span and one duration for each call, on either side, by the current conventions. No content."""
 
 import time
-from contextlib import AbstractContextManager
 from typing import Final
 
 import grpc
 from opentelemetry import trace
-from opentelemetry.context import Context
+from opentelemetry.context import Context, attach
 from opentelemetry.trace import SpanKind, StatusCode
 
 from service_kit import semconv, telemetry
@@ -14,7 +13,7 @@ from service_kit.errors import GroveError
 from service_kit.rpc.health import EXEMPT
 from service_kit.rpc.status import status_of
 
-__all__ = ["Observation", "client", "current", "server"]
+__all__ = ["Observation", "client", "make_current", "server"]
 
 _tracer: Final = telemetry.tracer(__name__)
 _meter: Final = telemetry.meter(__name__)
@@ -102,6 +101,6 @@ def client(method: str) -> Observation:
     return Observation(method, SpanKind.CLIENT, None)
 
 
-def current(observation: Observation) -> AbstractContextManager[trace.Span]:
-    """Make the call's span current inside the block, without ending it."""
-    return trace.use_span(observation.span, record_exception=False, set_status_on_exception=False)
+def make_current(observation: Observation) -> None:
+    """Make the call's span current for the rest of this context (an RPC has a context of its own)."""
+    attach(trace.set_span_in_context(observation.span))
