@@ -13,7 +13,7 @@ TRANSACTIONS = ("service_kit/db/",)
 
 BROAD_EXCEPTS = {
     "authz_service/domain/refusals.py:Refusals._write": "a refusal stays a refusal, whatever becomes of its record",
-    "authz_service/store/batch.py:Batcher._work": "every question asked together gets an answer, whatever happened",
+    "authz_service/store/batch.py:Batcher._work_off": "every question asked together gets an answer, whatever happened",
     "gateway/edge.py:_Exchange.serve": "the edge of the process: HTTP",
     "gateway/limits.py:RedisBuckets._work": "everybody who waits gets an answer, whatever happened",
     "gateway/main.py:run": "the edge of the process: main",
