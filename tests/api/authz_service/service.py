@@ -315,7 +315,7 @@ async def serving(
     )
     try:
         address = f"127.0.0.1:{await started.get()}"
-        await _ready(address)
+        await ready(address)
         async with channel(address, settings) as calls:
             yield Authz(address, calls, PassportVerifier(keys[1]))
     finally:
@@ -323,14 +323,16 @@ async def serving(
         assert await running == 0
 
 
-async def _ready(address: str) -> None:
+async def ready(address: str) -> None:
+    """Wait until the service at an address says that it serves."""
     async with grpc.aio.insecure_channel(address) as raw, asyncio.timeout(20):
         watch = raw.unary_stream(
             "/grpc.health.v1.Health/Watch",
             request_serializer=health_pb2.HealthCheckRequest.SerializeToString,
             response_deserializer=health_pb2.HealthCheckResponse.FromString,
         )
-        async for state in watch(health_pb2.HealthCheckRequest(service="grovekeeper.authz.v1.Access")):
+        asked = health_pb2.HealthCheckRequest(service="grovekeeper.authz.v1.Access")
+        async for state in watch(asked, wait_for_ready=True):
             if state.status == health_pb2.HealthCheckResponse.SERVING:
                 return
 
