@@ -129,7 +129,7 @@ class PostgresTokens:
                     where t.last_used_at is null or t.last_used_at < u.at
                     order by t.id for no key update of t
                 )
-                update token t set last_used_at = greatest(t.last_used_at, h.at)
+                update token t set last_used_at = h.at
                 from held h where t.id = h.id
                 """,
                 (list(times), list(times.values())),
