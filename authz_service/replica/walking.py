@@ -12,7 +12,7 @@ from authz_service.replica.tree import NONE, Tree
 Level = list[tuple[int, int]]
 """Nodes at one depth with their states."""
 
-_LITTLE: Final = 1_000
+LITTLE: Final = 1_000
 """Nodes that hold nothing for the caller and are gone through whatever else there is to go by."""
 
 
@@ -27,7 +27,7 @@ class Descent:
         self._reading: Reading = reading
         self._start: int = start
         self._dark: list[int] = []
-        self._patience: int = max(_LITTLE, reading.held_count())
+        self._patience: int = max(LITTLE, reading.held_count())
         self._ahead: dict[int, Level] | None = None
 
     def levels(self, need: int) -> Iterator[Level]:

@@ -29,8 +29,8 @@ TOGETHER: Final = 16
 """No look waits for more questions than these; the others' answers are on their way meanwhile."""
 _PATIENCE: Final = 4
 """Rounds of the event loop that may bring no question before a look begins."""
-_RETRY_S: Final = 1.0
-_AGAIN_S: Final = 60.0
+RETRY_S: Final = 1.0
+AGAIN_S: Final = 60.0
 _PRUNE_S: Final = 60.0
 _SLICE: Final = 5_000
 
@@ -76,13 +76,13 @@ class Following:
         while True:
             try:
                 if self._tree is None and not await self._load():
-                    await asyncio.sleep(_AGAIN_S)
+                    await asyncio.sleep(AGAIN_S)
                     continue
                 async with self._database.read() as tx:
                     await self._follow(tx)
             except GroveError as error:
                 _log.warning("the replica lost the database: %s", error.message)
-                await asyncio.sleep(_RETRY_S)
+                await asyncio.sleep(RETRY_S)
 
     async def prune(self) -> None:
         """Keep the log of changes short."""

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from itertools import count
 from typing import Any, Final, LiteralString
 
 import psycopg
@@ -12,7 +13,7 @@ from psycopg.pq.abc import PGconn, PGresult
 
 __all__ = ["Quick"]
 
-_NAME: Final = b"quick"
+_numbers: Final = count()
 _UNTRACED: Final = nullcontext()
 
 
@@ -31,18 +32,20 @@ class Quick:
         longest: float,
     ) -> None:
         self._pg: PGconn = connection.pgconn
+        # A connection outlives what it is used for, and keeps what was prepared on it.
+        self._name: bytes = b"quick_%d" % next(_numbers)
         self._observed: Callable[[], AbstractContextManager[None]] = observed
         self._longest: float = longest
 
     async def prepare(self, query: LiteralString) -> None:
         """Have it planned; once for each connection."""
-        self._pg.send_prepare(_NAME, query.encode())
+        self._pg.send_prepare(self._name, query.encode())
         await self._result(ExecStatus.COMMAND_OK)
 
     async def fetch(self, *parameters: str) -> list[str]:
         """The row, as Postgres writes it ("" for null). Raises psycopg's ``OperationalError``, whatever went wrong."""
         with self._observed() if trace.get_current_span().is_recording() else _UNTRACED:
-            self._pg.send_query_prepared(_NAME, [one.encode() for one in parameters])
+            self._pg.send_query_prepared(self._name, [one.encode() for one in parameters])
             result = await self._result(ExecStatus.TUPLES_OK)
             return [(result.get_value(0, column) or b"").decode() for column in range(result.nfields)]
 
@@ -73,7 +76,9 @@ class Quick:
         while pg.get_result() is not None:
             pass
         if result is None or result.status != wanted:
-            raise psycopg.OperationalError("a statement that cannot fail failed")
+            raise psycopg.OperationalError(
+                "a statement failed" if result is None else result.get_error_message()
+            )
         return result
 
 
