@@ -106,7 +106,8 @@ select distinct s.id from (
   union all
     select f.id from unnest(%(principals)s::text[]) as p (principal) cross join lateral (
         select m.id from node m
-        where m.creator = p.principal and not m.creator_revoked and m.id > %(after)s and not """
+        where m.creator = p.principal and not m.creator_revoked and m.deleted_at is null and m.id > %(after)s
+            and not """
     + _inside("m.id")
     + """
         order by m.id limit %(limit)s
