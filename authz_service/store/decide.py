@@ -110,7 +110,8 @@ select q.n, (
     select count(*) from (
         select g.node as id from grants g where g.principal = any (c.principals)
         union
-        select m.id from node m where m.creator = any (c.principals) and not m.creator_revoked
+        select m.id from node m
+        where m.parent_id = q.id and m.creator = any (c.principals) and not m.creator_revoked
     ) s
     cross join lateral (select id from node where parent_id = q.id and node.id = s.id offset 0) m
     cross join lateral (select * from node where node.id = m.id offset 0) k

@@ -43,7 +43,8 @@ _CHILDREN_HELD: Final = """(
     select n.* from (
         select g.node as id from grants g where g.principal = any (%(principals)s::text[])
         union
-        select m.id from node m where m.creator = any (%(principals)s::text[]) and not m.creator_revoked
+        select m.id from node m where m.parent_id = %(parent)s
+            and m.creator = any (%(principals)s::text[]) and not m.creator_revoked
         union
         select unnest(%(entries)s::text[])
     ) s
@@ -80,6 +81,16 @@ _CHILDREN: Final = _CHILDREN_HEAD + _CHILDREN_LOOKED_AT + _CHILDREN_TAIL
 _CHILDREN_OF_MANY: Final = _CHILDREN_HEAD + _CHILDREN_HELD + _CHILDREN_TAIL
 
 
+# What the creator p created below a node it had created too, where its right to that one was revoked.
+_BELOW_REVOKED: Final = """(
+    select k.id from node r cross join lateral (
+        select id from node
+        where parent_id = r.id and creator = p.principal and not creator_revoked offset 0
+    ) k
+    where r.creator = p.principal and r.creator_revoked
+) m"""
+
+
 def _inside(node: LiteralString) -> LiteralString:
     """The parent of a node is one the caller holds something on by itself. Says nothing under a narrowing."""
     return (
@@ -106,8 +117,17 @@ select distinct s.id from (
   union all
     select f.id from unnest(%(principals)s::text[]) as p (principal) cross join lateral (
         select m.id from node m
-        where m.creator = p.principal and not m.creator_revoked and m.deleted_at is null and m.id > %(after)s
-            and not """
+        where m.creator = p.principal and not m.creator_revoked and not m.follows
+            and m.deleted_at is null and m.id > %(after)s and not """
+    + _inside("m.id")
+    + """
+        order by m.id limit %(limit)s
+    ) f
+  union all
+    select f.id from unnest(%(principals)s::text[]) as p (principal) cross join lateral (
+        select m.id from """
+    + _BELOW_REVOKED
+    + """ where m.id > %(after)s and not """
     + _inside("m.id")
     + """
         order by m.id limit %(limit)s
@@ -128,6 +148,16 @@ with recursive own as (
         select g.node as id, g.privs::int as privs from grants g where g.principal = any (%(principals)s::text[])
         union all
         select m.id, 15 from node m where m.creator = any (%(principals)s::text[]) and not m.creator_revoked
+            and not m.follows
+        union all
+        select m.id, 15 from node m where m.creator = any (%(principals)s::text[]) and not m.creator_revoked
+            and m.restricted
+        union all
+        select m.id, 15 from unnest(%(principals)s::text[]) as p (principal) cross join lateral (
+            select m.id from """
+    + _BELOW_REVOKED
+    + """
+        ) m
     ) s group by s.id
 ), up as (
     select k.id, k.parent_id, k.restricted

@@ -5,8 +5,30 @@
 alter table node add column deleted_at timestamptz;
 create index node_deleted on node (deleted_at) where deleted_at is not null;
 
--- Those a creator is shown as entry points are few among all it created: where the parent is another's.
+-- Whoever created both a node and its parent enters the tree further up, so that among the millions one program
+-- may have created only few need a look: those whose parent is another's, those that are cut off, and those
+-- below a node on which the creator's right was revoked.
+alter table node add column follows boolean not null default false;
+
+create function node_follows() returns trigger language plpgsql as $$
+begin
+    new.follows := exists (
+        select from node p where p.id = new.parent_id and p.creator = new.creator
+    );
+    return new;
+end
+$$;
+
+create trigger node_follows before insert or update of parent_id on node
+    for each row execute function node_follows();
+
+update node set follows = true from node p where p.id = node.parent_id and p.creator = node.creator;
+
+drop index node_creator;
+create index node_head on node (creator, id) where not creator_revoked and not follows;
+create index node_cut_off on node (creator, id) where not creator_revoked and restricted;
 create index node_creator_revoked on node (creator, id) where creator_revoked;
+create index node_child_of_creator on node (parent_id, creator, id) where not creator_revoked;
 
 create table principal_group (
     name text collate "C" primary key,
