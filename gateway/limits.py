@@ -112,13 +112,16 @@ class LocalBuckets:
 
 
 # KEYS: the buckets; ARGV: interval and depth of each. Answers the number of the limit reached and the wait.
+# No bucket is ever emptier than empty: a moment further ahead was written when the clock was ahead of now's.
 _TAKE: Final = """
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local full_at, reached, longest = {}, 0, 0
 for i, key in ipairs(KEYS) do
-    full_at[i] = math.max(tonumber(redis.call('GET', key) or 0), now) + ARGV[2 * i - 1]
-    local wait = full_at[i] - now - ARGV[2 * i]
+    local interval, depth = tonumber(ARGV[2 * i - 1]), tonumber(ARGV[2 * i])
+    local known = tonumber(redis.call('GET', key) or '') or 0
+    full_at[i] = math.min(math.max(known, now), now + depth) + interval
+    local wait = full_at[i] - now - depth
     if wait > longest then reached, longest = i, wait end
 end
 if reached == 0 then

@@ -236,7 +236,7 @@ def _config(settings: GatewaySettings, app: FastAPI) -> uvicorn.Config:
         ws="none",
         lifespan="off",
         log_config=None,
-        log_level="warning",
+        log_level="error",  # what it warns of is what strangers send, a line for each
         access_log=False,
         server_header=False,
         proxy_headers=False,

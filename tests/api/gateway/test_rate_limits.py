@@ -85,9 +85,13 @@ async def test_whoever_comes_back_after_the_time_told_gets_in(backend: str, scri
         assert (await client.get(WHOAMI, headers=bearer(ALICE))).status_code == 429
 
 
+def _key(limit: str, who: str) -> str:
+    return f"grove:limit:{limit}:{hashlib.sha256(who.encode()).hexdigest()[:32]}"
+
+
 async def _pass(redis: Redis, limit: str, who: str, seconds: float) -> None:
     """Let a bucket believe that time has passed, by what Redis keeps of it."""
-    key = f"grove:limit:{limit}:{hashlib.sha256(who.encode()).hexdigest()[:32]}"
+    key = _key(limit, who)
     full_at = int(cast("bytes", await redis.get(key)))
     await redis.set(key, full_at - int(seconds * 1e6), keepttl=True)
 
@@ -108,6 +112,21 @@ async def test_redis_and_the_process_decide_alike_and_redis_forgets_full_buckets
         left = [await redis.pttl(key) for key in await redis.keys("*")]  # pyright: ignore[reportUnknownMemberType]
         assert len(left) == 2
         assert all(50_000 < one <= 60_000 for one in left)
+
+
+@pytest.mark.parametrize("kept", [b"4102444800000000", b"-1", b"nonsense", b"", b"1e300"])
+async def test_whatever_redis_kept_nobody_is_locked_out_for_longer_than_one_more_takes(
+    clean_redis: str, kept: bytes
+):
+    limit = Limit("requests", 60)
+    async with Redis.from_url(clean_redis) as redis:  # pyright: ignore[reportUnknownMemberType] - untyped options
+        await redis.set(_key("requests", "person:a"), kept)
+    buckets = RedisBuckets(clean_redis)
+    try:
+        verdict = await buckets.take("person:a", [limit])
+    finally:
+        await buckets.aclose()
+    assert verdict == Verdict() or verdict == Verdict(limit, limit.interval_us)
 
 
 async def test_a_parallel_burst_is_let_in_exactly_as_far_as_the_limit_goes(clean_redis: str):
@@ -224,6 +243,34 @@ async def test_authz_is_told_where_a_request_came_from(backend: str, script: Scr
         assert script.sources == ["127.0.0.1", "2001:db8::7", "192.0.2.1"]
 
 
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        (b"X_Forwarded_For: 192.0.2.1\r\n", ["127.0.0.1"]),
+        (b"x-FORWARDED-for: 192.0.2.1\r\n", ["192.0.2.1"]),
+        (b"X-Forwarded-For:\r\nX-Forwarded-For: \r\n", ["127.0.0.1"]),
+        (b"X-Forwarded-For: " + b"127.0.0.1," * 3_000 + b"192.0.2.1\r\n", ["192.0.2.1"]),
+        (b"X-Forwarded-For: 192.0.2.1\r\n" + b"X-Forwarded-For: 127.0.0.1\r\n" * 500, ["127.0.0.1"]),
+        (b"Forwarded: for=192.0.2.1\r\nX-Real-IP: 192.0.2.1\r\n", ["127.0.0.1"]),
+        (b"X-Forwarded-For : 192.0.2.1\r\n", []),
+        (b"X-Forwarded-For: 127.0.0.1,\r\n 192.0.2.1\r\n", []),
+        (b"X-Forwarded-For: 127.0.0.1\rX-Forwarded-For: 192.0.2.1\r\n", []),
+        (b"X-Forwarded-For: 192.0.2.1\x00\r\n", []),
+    ],
+)
+async def test_a_forged_header_is_no_header_or_no_request(
+    backend: str, script: Script, lines: bytes, expected: list[str]
+):
+    async with gateways(backend, 1, trusted_proxies="127.0.0.0/8") as (client,):
+        reader, writer = await asyncio.open_connection("127.0.0.1", client.base_url.port)
+        head = f"GET {WHOAMI} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer {ALICE}\r\n"
+        writer.write(head.encode() + lines + b"\r\n")
+        status = (await reader.read()).split(b" ", 2)[1]
+        writer.close()
+        await writer.wait_closed()
+    assert (status, script.sources) == (b"400" if not expected else b"200", expected)
+
+
 async def test_a_redis_that_dies_in_mid_flight_costs_no_request_and_lifts_no_limit(
     backend: str, script: Script
 ):
@@ -263,8 +310,7 @@ async def test_a_redis_that_does_not_answer_is_waited_for_a_moment_only(backend:
 
 async def _in_redis(url: str, who: str) -> bool:
     async with Redis.from_url(url) as redis:  # pyright: ignore[reportUnknownMemberType] - untyped options
-        key = f"grove:limit:requests:{hashlib.sha256(who.encode()).hexdigest()[:32]}"
-        return bool(await redis.exists(key))
+        return bool(await redis.exists(_key("requests", who)))
 
 
 async def test_a_redis_that_was_never_there_is_no_reason_not_to_serve(backend: str, script: Script):
