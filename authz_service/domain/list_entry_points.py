@@ -28,11 +28,12 @@ async def list_entry_points(store: Store, caller: Caller, page: Page) -> Listing
 
 async def _entry_points(view: View, caller: Caller, after: str, limit: int) -> list[str]:
     found: list[str] = []
+    many = min(limit, CHUNK)  # as a rule most candidates are entry points
     while len(found) < limit:
-        candidates = await view.entries(caller, after, CHUNK)
+        candidates = await view.entries(caller, after, many)
         places = await view.places(caller, candidates)
         found += [one.id for one in places if one is not None and one.is_entry_point]
-        if len(candidates) < CHUNK:
+        if len(candidates) < many:
             break
-        after = candidates[-1]
+        after, many = candidates[-1], CHUNK
     return found[:limit]

@@ -115,10 +115,7 @@ def descendants(
 def level_below(tree: Tree, level: list[int]) -> list[int]:
     """All children of these nodes."""
     found: list[int] = []
-    for number in level:
-        opened, cut = tree.open.get(number), tree.cut.get(number)
-        if opened is not None:
-            found.extend(opened)
-        if cut is not None:
-            found.extend(cut)
+    for kind in (tree.open, tree.cut):
+        for children in filter(None, map(kind.get, level)):
+            found.extend(children)
     return found

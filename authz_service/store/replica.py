@@ -25,7 +25,7 @@ from service_kit import semconv, telemetry
 from service_kit.db.pool import Database, Tx
 from service_kit.errors import GroveError
 
-_SLICE: Final = 2_000
+_SLICE: Final = 10_000
 _meter: Final = telemetry.meter(__name__)
 
 
