@@ -26,9 +26,9 @@ LONGEST_GAP_S: Final = 1_800.0
 EVERY_S: Final = 1.0
 """Nobody asking, it looks this often, so that a question never finds much to do."""
 TOGETHER: Final = 16
-"""No look waits for more questions than these; the others' answers are on their way meanwhile."""
-_PATIENCE: Final = 4
-"""Rounds of the event loop that may bring no question before a look begins."""
+GATHER_S: Final = 0.001
+"""In a crowd a look waits so long for so many questions at most: it costs as much for one as for all of them."""
+_CROWD: Final = 3
 RETRY_S: Final = 1.0
 AGAIN_S: Final = 60.0
 _PRUNE_S: Final = 60.0
@@ -133,7 +133,9 @@ class Following:
                 looked = self._look(tx, look, self._tree)
                 tree = await (looked if context is None else asyncio.create_task(looked, context=context))
                 _answer(asked, tree)
-                await self._pause(crowded=len(asked) > 1 or len(self._waiting) > 1)
+                await self._until(1, EVERY_S)
+                if max(len(asked), len(self._waiting)) > _CROWD:
+                    await self._until(TOGETHER, GATHER_S)
         finally:
             self._ready = False
             _answer((*asked, *self._waiting), None)
@@ -155,18 +157,20 @@ class Following:
             return None
         return tree
 
-    async def _pause(self, *, crowded: bool) -> None:
-        """Until somebody asks, or for a while; in a crowd, for as long as the loop brings more who do."""
-        if not self._waiting:
+    async def _until(self, number: int, seconds: float) -> None:
+        """Until so many wait, or for so long."""
+        over = False
+
+        def late() -> None:
+            nonlocal over
+            over = True
+            self._wake.set()
+
+        timer = asyncio.get_running_loop().call_later(seconds, late)
+        while len(self._waiting) < number and not over:
             self._wake.clear()
-            timer = asyncio.get_running_loop().call_later(EVERY_S, self._wake.set)
             await self._wake.wait()
-            timer.cancel()
-        idle = 0
-        while crowded and len(self._waiting) < TOGETHER and idle < _PATIENCE:
-            came = len(self._waiting)
-            await asyncio.sleep(0)
-            idle = idle + 1 if len(self._waiting) == came else 0
+        timer.cancel()
 
     def _drop(self, why: str) -> None:
         self._tree = None
