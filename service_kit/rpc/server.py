@@ -87,7 +87,14 @@ async def _main(name: str, settings: _Settings, build: Build[_Settings]) -> int:
     loop = asyncio.get_running_loop()
     for one in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(one, told)
-    return await serve(name, settings, build, stop=stop, hurry=hurry)
+    return await serve(name, settings, build, stop=stop, hurry=hurry, started=_leave_alone)
+
+
+def _leave_alone(_port: int, _ops_port: int) -> None:
+    """What was made until a process serves stays: looking through it for garbage costs a tenth of a call."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*_GARBAGE)
 
 
 async def serve(
@@ -115,10 +122,6 @@ async def serve(
         _log.info("%s serves", name, extra={"port": port, "ops_port": ops.port})
         if started is not None:
             started(port, ops.port)
-        # What was made so far stays; looking through it for garbage again and again costs a tenth of a call.
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(*_GARBAGE)
         work = _Background([health.watch, *wiring.background])
         failed = await work.until(stop)
         await _stop(
