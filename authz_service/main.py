@@ -2,10 +2,11 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from functools import wraps
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from joserfc.errors import JoseError
 
@@ -57,6 +58,8 @@ _SERVICES: Final = ("Authentication", "Tokens", "Principals", "Access", "Tree", 
 _RETRY_S: Final = 1.0
 _log: Final = logging.getLogger(__name__)
 
+_Work = Callable[[], Coroutine[Any, Any, None]]
+
 
 @asynccontextmanager
 async def build(settings: Settings) -> AsyncGenerator[Wiring]:
@@ -68,7 +71,9 @@ async def build(settings: Settings) -> AsyncGenerator[Wiring]:
         oidc.connected(settings, tokens := PostgresTokens(database), clock) as issuer,
     ):
         following = Following(database, settings.authz_replica_max_nodes)
-        store = ReplicaStore(database, following) if settings.authz_replica else PostgresStore(database)
+        # Following keeps a connection for itself; the rows need one, too.
+        replicates = settings.authz_replica and settings.db_pool_max > 1
+        store = ReplicaStore(database, following) if replicates else PostgresStore(database)
         uses = LastUsed(tokens, clock)
         jwts = None if issuer is None else issuer.jwts
         roots = RootRight(admin_only=settings.authz_root_creation == "admin")
@@ -105,8 +110,8 @@ async def build(settings: Settings) -> AsyncGenerator[Wiring]:
                 start.run,
                 uses.run,
                 refusals.run,
-                following.prune,
-                *([following.run] if settings.authz_replica else []),
+                start.then(following.prune),
+                *([start.then(following.run)] if replicates else []),
                 *([] if issuer is None else [issuer.keys.run, issuer.jwts.run]),
             ],
             ready=start.ready,
@@ -121,19 +126,29 @@ class Bootstrap:
         self._database: Database = database
         self._tokens: PostgresTokens = tokens
         self._named: list[bootstrap.Named] = named
-        self._done: bool = False
+        self._done: asyncio.Event = asyncio.Event()
 
     async def ready(self) -> bool:
         """Whether requests can be served."""
-        return self._done and await migrate.current(self._database, SCHEMA)
+        return self._done.is_set() and await migrate.current(self._database, SCHEMA)
+
+    def then(self, work: _Work) -> _Work:
+        """Background work that begins once the schema is there."""
+
+        @wraps(work)
+        async def waiting() -> None:
+            await self._done.wait()
+            await work()
+
+        return waiting
 
     async def run(self) -> None:
         """Try until the database answers and its schema is this release's."""
-        while not self._done:
+        while not self._done.is_set():
             try:
                 if await migrate.current(self._database, SCHEMA):
                     await bootstrap.ensure(self._tokens, self._named, SystemClock())
-                    self._done = True
+                    self._done.set()
                     return
             except GroveError as error:
                 _log.warning("the bootstrap tokens have to wait: %s", error.message)

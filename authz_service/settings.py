@@ -25,7 +25,8 @@ class Settings(Common):
 
     authz_replica: bool = Field(
         default=True,
-        description="Hold the tree in memory, up to date with the database at every read, and decide there.",
+        description="Hold the tree in memory, up to date with the database at every read, and decide there."
+        " Takes two reading connections.",
     )
     authz_replica_max_nodes: int = Field(
         default=2_000_000,

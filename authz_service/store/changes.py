@@ -138,7 +138,15 @@ async def beginning(tx: Tx) -> tuple[str, float]:
 
 
 async def cluster(tx: Tx) -> str:
-    """What changes when another server, or an earlier state of this one, takes the database's place."""
+    """What changes when another server, or an earlier state of this one, takes the database's place; "" where
+    a server does not tell its users.
+    """
+    told = await tx.fetch_value(
+        "select bool_and(has_function_privilege(f::regprocedure, 'execute'))"
+        " from unnest(array['pg_control_system()', 'pg_control_checkpoint()']) f"
+    )
+    if not told:
+        return ""
     return await tx.fetch_value(
         "select s.system_identifier || ' ' || c.timeline_id from pg_control_system() s, pg_control_checkpoint() c"
     )

@@ -343,3 +343,22 @@ async def test_what_is_truncated_or_replicated_is_followed(databases: Databases,
     await run(owner, "truncate authz.node cascade")
     assert await one.store.place(ALICE, root) is None
     assert len(await one.ready()) == 0
+
+
+async def test_a_server_that_does_not_tell_which_it_is_can_be_followed(
+    databases: Databases, dsn: str, one: Instance, monkeypatch: pytest.MonkeyPatch
+):
+    owner = databases.service("authz").owner_dsn
+    monkeypatch.setattr(following, "RETRY_S", 0.01)
+    root = await one.add()
+    try:
+        await run(owner, "revoke execute on function pg_control_system() from public")
+        await run(dsn, CUT)
+        async with asyncio.timeout(20):
+            while one.following._cluster != "":
+                with contextlib.suppress(GroveError):
+                    await one.store.place(ALICE, root)
+                await one.ready()
+    finally:
+        await run(owner, "grant execute on function pg_control_system() to public")
+    assert await one.mask(ALICE, root) == ALL
