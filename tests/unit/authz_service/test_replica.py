@@ -243,6 +243,20 @@ def test_a_node_that_does_not_exist_is_looked_for_as_long_as_one_that_is_hidden(
     assert Watched(Tree(), Caller.whole("person:b")).place("no id at all") is None
 
 
+def test_a_child_that_a_narrowing_hides_is_not_counted():
+    root, hidden, shown = IDS[:3]
+    naive = Naive({root: Node(None, "person:x", grants={"person:a": WRITE & ~READ})})
+    for child in (hidden, shown):
+        naive.nodes[child] = Node(root, "person:x")
+    tree = Tree()
+    tree.link(tree.load(there.row(node) for node, there in sorted(naive.nodes.items())))
+    caller = Caller(("person:a",), {root: WRITE, hidden: READ}, READ)
+    place = Reading(tree, caller).place(root, count=True)
+    assert place is not None
+    assert place.children == 1
+    compare(naive, tree, caller)
+
+
 def test_the_levels_below_a_node_are_found():
     changing = Changing(3)
     for _ in range(200):
