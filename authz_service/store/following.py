@@ -26,10 +26,12 @@ LONGEST_GAP_S: Final = 1_800.0
 """A replica that did not look for so long, by the database's clock, begins anew: the log is kept an hour."""
 EVERY_S: Final = 1.0
 """Nobody asking, it looks this often, so that a question never finds much to do."""
-TOGETHER: Final = 16
-GATHER_S: Final = 0.001
+TOGETHER: Final = 24
+GATHER_S: Final = 0.002
 """In a crowd a look waits so long for so many questions at most: it costs as much for one as for all of them."""
 _CROWD: Final = 3
+_TRY: Final = 256
+"""Looks after which it is tried again how many come together."""
 RETRY_S: Final = 1.0
 AGAIN_S: Final = 60.0
 _PRUNE_S: Final = 60.0
@@ -59,6 +61,7 @@ class Following:
         self._looks: int = 0
         self._looking_s: float = 0.0
         self._waiting: list[_Asked] = []
+        self._crowd: int = 1
         self._wake: asyncio.Event = asyncio.Event()
         self._observe()
 
@@ -136,8 +139,7 @@ class Following:
                 tree = await (looked if context is None else asyncio.create_task(looked, context=context))
                 _answer(asked, tree)
                 await self._until(1, EVERY_S)
-                if max(len(asked), len(self._waiting)) > _CROWD:
-                    await self._until(TOGETHER, GATHER_S)
+                await self._gather()
         finally:
             self._ready = False
             _answer((*asked, *self._waiting), None)
@@ -158,6 +160,13 @@ class Following:
             self._too_many()
             return None
         return tree
+
+    async def _gather(self) -> None:
+        """In a crowd, until as many came as lately. Whoever asks alone waits for nobody, but once in a while."""
+        trying = self._looks % _TRY == 0
+        if self._waiting and (trying or self._crowd > _CROWD):
+            await self._until(TOGETHER if trying else min(self._crowd, TOGETHER), GATHER_S)
+            self._crowd = max(len(self._waiting), self._crowd - 1)
 
     async def _until(self, number: int, seconds: float) -> None:
         """Until so many wait, or for so long."""
