@@ -53,6 +53,8 @@ def channel(target: str, settings: Settings, *, safe: Iterable[str] = ()) -> grp
         ("grpc.keepalive_timeout_ms", 10_000),
         ("grpc.enable_http_proxy", 0),
         ("grpc.lb_policy_name", "round_robin"),
+        # A connection of its own: what was at this address before, and failed, is another channel's trouble.
+        ("grpc.use_local_subchannel_pool", 1),
     ]
     full = target if ":/" in target or target.startswith("unix:") else f"dns:///{target}"
     return Channel(grpc.aio.insecure_channel(full, options), settings.rpc_timeout_s)
