@@ -117,9 +117,11 @@ async def current(database: Database, schema: Schema) -> bool:
         wanted |= {(_QUEUE, one.name) for one in _queue_files()}
     try:
         async with database.read() as tx:
-            if await tx.fetch_value("select to_regclass('schema_migration')") is None:
-                return False
-            rows = await tx.fetch_all("select component, name from schema_migration")
+            there = await tx.fetch_value("select to_regclass('schema_migration')") is not None
+            rows = await tx.fetch_all("select component, name from schema_migration") if there else []
+        if not there:
+            # A connection keeps the search path its role had when it was made; the next ones find the schema.
+            await database.renew()
     except GroveError:
         return False
     return {(row["component"], row["name"]) for row in rows} == wanted

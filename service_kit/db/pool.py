@@ -92,6 +92,11 @@ class Database:
         await self._reading.close()
         await self._writing.close()
 
+    async def renew(self) -> None:
+        """Let calls from now on have new connections; those in use end as they come back."""
+        await self._reading.drain()
+        await self._writing.drain()
+
     @asynccontextmanager
     async def begin(self) -> AsyncGenerator[Tx]:
         """One transaction: committed when the block ends, undone when an exception leaves it.

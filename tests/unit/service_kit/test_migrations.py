@@ -56,6 +56,29 @@ async def test_a_new_migration_makes_an_old_database_not_current_until_it_ran(ow
     assert await is_current(owner_dsn, things)
 
 
+async def test_who_was_connected_before_there_was_a_schema_finds_it_when_it_is_there(
+    owner_dsn: str, things: Schema
+):
+    await migrate.run(owner_dsn, things, PASSWORD)
+    await rows(owner_dsn, "alter schema things rename to elsewhere")
+    await rows(
+        owner_dsn,
+        "do $$ begin execute format('alter role grove_things in database %I reset all', current_database());"
+        " end $$",
+    )
+    database = await Database.open(migrate.role_dsn(owner_dsn, things, PASSWORD), things.name)
+    try:
+        async with database.begin() as tx:
+            await tx.execute("select 1")
+        assert not await migrate.current(database, things)
+        await migrate.run(owner_dsn, things, PASSWORD)
+        assert await migrate.current(database, things)
+        async with database.begin() as tx:
+            await tx.execute("insert into note (text) values ('x')")
+    finally:
+        await database.close()
+
+
 async def test_the_role_reads_and_writes_rows_and_nothing_else(owner_dsn: str, things: Schema):
     await migrate.run(owner_dsn, things, PASSWORD)
     mine = migrate.role_dsn(owner_dsn, things, PASSWORD)
