@@ -32,13 +32,19 @@ class AddGrant:
         check_principal(principal, GRANTABLE, "principal")
         if not mask:
             raise errors.invalid_input("A grant names at least one privilege.", "privileges")
+        # Nobody who may not takes the lock, and only under it is the decision final.
+        demand(await self._store.place(caller, node), Privilege.DELETE)
         async with self._store.change() as tx:
+            await tx.hold_line([node])
             demand((await tx.places(caller, [node]))[0], Privilege.DELETE)
             return await Giving(tx, "grant.add", self._clock.now())(node, principal, mask)
 
 
 class Giving:
-    """Grants in one transaction, within their bound, each recorded as ``action`` where it changed something."""
+    """Grants in one transaction, within their bound, each recorded as ``action`` where it changed something.
+
+    The lines of the nodes are held.
+    """
 
     def __init__(self, tx: Change, action: str, now: datetime) -> None:
         self._tx: Change = tx
@@ -47,7 +53,7 @@ class Giving:
 
     async def __call__(self, node: str, principal: str, mask: int) -> Grant:
         """The principal's grant on the node as it is then. What it has can always be widened."""
-        count, before = await self._tx.hold_grants(node, principal)
+        count, before = await self._tx.held_grants(node, principal)
         if not before and count >= MOST:
             raise errors.memory_invalid(
                 f"At most {MOST:,} grants sit on one memory; grant to a group instead.", "principal"

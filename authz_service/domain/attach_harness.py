@@ -8,7 +8,7 @@ from authz_service.domain.add_grant import Giving
 from authz_service.domain.caller import Caller, cap_of
 from authz_service.domain.decide import demand
 from authz_service.domain.model import Entry, Privilege
-from authz_service.domain.ports import Store
+from authz_service.domain.ports import Store, View
 from service_kit.clock import Clock
 from service_kit.ids import is_id
 
@@ -35,20 +35,33 @@ class AttachHarness:
             raise errors.invalid_input("A harness id is chrn_ and 32 hexadecimal digits.", "harness_id")
         check_entries(entries, MOST)
         principal, ids = f"harness:{harness}", [one.memory_id for one in entries]
+        # Nobody who may not takes the lock, and only under it is the decision final.
+        async with self._store.view() as view:
+            lacking = await _lacking(view, caller, principal, entries)
+        if not lacking:
+            return
         async with self._store.change() as tx:
-            held = await tx.places(Caller.whole(principal), ids)
-            seen = await tx.places(caller, ids)
-            lacking: list[tuple[str, int]] = []
-            for index, (entry, has, place) in enumerate(zip(entries, held, seen, strict=True)):
-                needs = cap_of(entry.access)
-                if has is not None and has.mask & needs == needs:
-                    continue
-                demand(place, Privilege.DELETE, f"memories.{index}.memory_id")
-                lacking.append((entry.memory_id, needs))
-            # In one order whoever attaches, so that two calls wait for one another and never in a ring.
+            await tx.hold_line(ids)
             give = Giving(tx, "harness.attach", self._clock.now())
-            for node, needs in sorted(lacking):
+            for node, needs in await _lacking(tx, caller, principal, entries):
                 await give(node, principal, needs)
+
+
+async def _lacking(
+    view: View, caller: Caller, principal: str, entries: Sequence[Entry]
+) -> list[tuple[str, int]]:
+    """What ``principal`` has to be granted, and where; refused where ``caller`` may not."""
+    ids = [one.memory_id for one in entries]
+    held = await view.places(Caller.whole(principal), ids)
+    seen = await view.places(caller, ids)
+    lacking: list[tuple[str, int]] = []
+    for index, (entry, has, place) in enumerate(zip(entries, held, seen, strict=True)):
+        needs = cap_of(entry.access)
+        if has is not None and has.mask & needs == needs:
+            continue
+        demand(place, Privilege.DELETE, f"memories.{index}.memory_id")
+        lacking.append((entry.memory_id, needs))
+    return lacking
 
 
 def check_entries(entries: Sequence[Entry], most: int, *, once: bool = True) -> None:

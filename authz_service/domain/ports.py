@@ -137,10 +137,15 @@ class Change(View, Protocol):
         """Whether work is under way in a node or anywhere below it."""
         ...
 
-    async def hold_grants(self, node: str, principal: str) -> tuple[int, int]:
-        """Keep others from granting on the node until the end. How many grants sit on it, the creator's
-        implicit one aside, and the mask of the principal's.
+    async def hold_line(self, nodes: Sequence[str]) -> None:
+        """Keep the grants on these nodes, and all that reach them, as they are until the end, whatever others
+        do: no grant there is given or revoked, nothing is moved, deleted or cut off. Whoever changes who may
+        do what decides only after this, or a right that was taken meanwhile would have been used.
         """
+        ...
+
+    async def held_grants(self, node: str, principal: str) -> tuple[int, int]:
+        """How many grants sit on a node, the creator's implicit one aside, and the mask of the principal's."""
         ...
 
     async def grant(self, node: str, principal: str, mask: int, now: datetime) -> Grant:

@@ -15,7 +15,10 @@ async def revoke_grant(store: Store, caller: Caller, node: str, grant_id: str) -
     grant can be revoked like any other. Needs ``delete`` on the node; ``grovekeeper_not_found`` for a
     grant that is not on it.
     """
+    # Nobody who may not takes the lock, and only under it is the decision final.
+    demand(await store.place(caller, node), Privilege.DELETE)
     async with store.change() as tx:
+        await tx.hold_line([node])
         demand((await tx.places(caller, [node]))[0], Privilege.DELETE)
         revoked = await tx.revoke(node, grant_id)
         if revoked is None:

@@ -66,6 +66,8 @@ class UpdateNode:
             # Only a caller who may change it takes the lock, and only under it is the place looked at for good.
             if wanted.parent is not None:
                 await tx.hold_shape(alone=True)
+            if wanted.restricted is not None:
+                await tx.hold_line([node])
             place = demand((await tx.places(caller, [node]))[0])
             demand(place, wanted.demanded(place))
             if wanted.parent is not None and wanted.moves(place):

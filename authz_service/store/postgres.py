@@ -150,9 +150,11 @@ class PostgresChange(PostgresView):
             {"node": node},
         )
 
-    async def hold_grants(self, node: str, principal: str) -> tuple[int, int]:
-        # Two statements: what is counted is what there is once the row is ours.
-        await self._tx.execute("select from node where id = %s for no key update", (node,))
+    async def hold_line(self, nodes: Sequence[str]) -> None:
+        await self.hold_shape(alone=False)
+        await self._tx.execute("select hold_line(%s::text[])", (list(nodes),))
+
+    async def held_grants(self, node: str, principal: str) -> tuple[int, int]:
         row = await self._tx.fetch_one(
             "select count(*) as grants, coalesce(max(privs) filter (where principal = %s), 0) as privs"
             " from grants where node = %s",

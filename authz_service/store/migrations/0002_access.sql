@@ -30,6 +30,30 @@ create index node_cut_off on node (creator, id) where not creator_revoked and re
 create index node_creator_revoked on node (creator, id) where creator_revoked;
 create index node_child_of_creator on node (parent_id, creator, id) where not creator_revoked;
 
+-- Keeps the grants on these nodes, and all that reach them, as they are: others may read and grant elsewhere. Rows
+-- are locked in the order of their ids whoever comes, so that nobody waits in a ring.
+create function hold_line(targets text[]) returns void language plpgsql as $$
+declare
+    one record;
+begin
+    for one in
+        with recursive line as (
+            select id, parent_id from node where id = any (targets)
+          union
+            select k.id, k.parent_id
+            from line l cross join lateral (select * from node where node.id = l.parent_id offset 0) k
+        )
+        select id, id = any (targets) as is_target from line order by id
+    loop
+        if one.is_target then
+            perform from node where id = one.id for no key update;
+        else
+            perform from node where id = one.id for share;
+        end if;
+    end loop;
+end
+$$;
+
 create table principal_group (
     name text collate "C" primary key,
     description text not null,

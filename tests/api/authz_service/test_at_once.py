@@ -5,7 +5,7 @@ from collections.abc import Awaitable
 
 from service_kit.errors import GroveError
 from service_kit.ids import new_id
-from tests.api.authz_service.service import CREATE, READ, Authz, Bearer
+from tests.api.authz_service.service import CREATE, DELETE, READ, Authz, Bearer
 
 
 async def outcome(call: Awaitable[object]) -> str:
@@ -95,3 +95,41 @@ async def test_harnesses_attached_at_once_do_not_block_one_another(alice: Bearer
     )
     for node in nodes:
         assert len(await alice.grants(node)) == 2
+
+
+async def test_nobody_gives_itself_back_what_is_revoked_at_that_moment(alice: Bearer, bob: Bearer):
+    for _ in range(20):
+        root = (await alice.create()).id
+        grant = await alice.grant(root, "person:bob", READ, DELETE)
+        _, *again = await asyncio.gather(
+            alice.revoke(root, grant.id), *(outcome(bob.grant(root, "person:bob", READ)) for _ in range(4))
+        )
+        assert set(again) <= {"", "memory_not_found"}
+        # Granted before or refused after: either way the revoke, which was answered, holds.
+        assert await outcome(bob.check(root)) == "memory_not_found"
+
+
+async def test_of_two_who_revoke_one_another_one_is_first(authz: Authz, alice: Bearer, bob: Bearer):
+    carol = await authz.person("carol")
+    for _ in range(10):
+        root = (await alice.create()).id
+        grants = [await alice.grant(root, f"person:{name}", DELETE) for name in ("bob", "carol")]
+        came = await asyncio.gather(
+            outcome(bob.revoke(root, grants[1].id)), outcome(carol.revoke(root, grants[0].id))
+        )
+        assert sorted(came) == ["", "memory_not_found"]
+
+
+async def test_who_sets_a_cutoff_and_who_takes_its_right_at_once_do_not_both_win(
+    authz: Authz, alice: Bearer, bob: Bearer
+):
+    carol = await authz.person("carol")
+    for _ in range(10):
+        root = (await alice.create()).id
+        node = (await alice.create(root)).id
+        await alice.grant(root, "person:carol", DELETE)
+        bobs = await alice.grant(node, "person:bob", DELETE)
+        came = await asyncio.gather(
+            outcome(bob.update(node, restricted=True)), outcome(carol.revoke(node, bobs.id))
+        )
+        assert sorted(came) == ["", "memory_not_found"]
