@@ -105,11 +105,15 @@ def place(one: Place) -> wire.Place:
 def record(one: Record) -> record_pb2.Record:
     """The provider's record with its references as the reader may see them."""
     held = cast(record_pb2.Record, one.payload)
-    if not held.references:
+    if not held.references and not one.withheld:
         return held
     made = record_pb2.Record()
     made.CopyFrom(held)
     del made.references[:]
+    if one.withheld:
+        for field in ("content", "attributes", "supersedes", "valid_from", "valid_to"):
+            made.ClearField(field)
+        return made
     made.references.extend(_reference(reference) for reference in one.references)
     return made
 

@@ -1,6 +1,7 @@
 """Removing what deleted memories held: authz makes them unreachable in one step, the rest follows here."""
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Final
 
 from memory_service.domain.ports import AccessTree, Descriptions
@@ -22,8 +23,12 @@ async def clear_deleted(access: AccessTree, descriptions: Descriptions) -> int:
     return total
 
 
-async def forget_memories(descriptions: Descriptions, memory_ids: Sequence[str]) -> None:
-    """Removes descriptions and enqueues the purge of their records, in one transaction."""
+async def forget_memories(
+    descriptions: Descriptions, memory_ids: Sequence[str], made_before: datetime | None = None
+) -> None:
+    """Removes descriptions and enqueues the purge of their records, in one transaction. With ``made_before``
+    only of those that nobody took up again since.
+    """
     async with descriptions.begin() as tx:
-        for purge in await tx.remove(memory_ids):
+        for purge in await tx.remove(memory_ids, made_before):
             await tx.enqueue_purge(purge)

@@ -16,7 +16,7 @@ from memory_service.domain.model import (
     Page,
     Privilege,
 )
-from memory_service.domain.ports import AccessTree, Descriptions, Provider
+from memory_service.domain.ports import AccessTree, Descriptions, Provider, Transaction
 from service_kit.clock import Clock
 from service_kit.errors import GroveError
 from service_kit.identity import current_passport
@@ -69,25 +69,35 @@ class Memories:
         now = self._clock.now()
         description = Description(memory_id, stated.name, stated.description, provider, now, now)
         async with self._descriptions.begin() as tx:
+            if idempotency.key:
+                await self._claim(tx, principal, idempotency, memory_id)
             await tx.add(description)
-        node = await self._plant(description, parent_id, restricted=restricted, keyed=bool(idempotency.key))
+        node = await self._plant(description, parent_id, restricted=restricted, key=idempotency.key)
         if idempotency.key:
             async with self._descriptions.begin() as tx:
-                await tx.remember(principal, _CREATE, idempotency, memory_id)
+                await tx.finish(principal, _CREATE, idempotency.key)
         return Memory(node, description, 0)
 
-    async def _plant(
-        self, description: Description, parent_id: str, *, restricted: bool, keyed: bool
-    ) -> Node:
+    async def _claim(self, tx: Transaction, principal: str, idempotency: Idempotency, memory_id: str) -> None:
+        """Use the key for this request, or go on with it where the same request was cut short."""
+        await tx.remember(principal, _CREATE, idempotency, memory_id)
+        used = await tx.remembered(principal, _CREATE, idempotency.key)
+        if used is not None and used.request_sha256 != idempotency.request_sha256:
+            raise errors.idempotency_mismatch()
+
+    async def _plant(self, description: Description, parent_id: str, *, restricted: bool, key: str) -> Node:
         """Makes the node. Refused, its description goes too; that of a keyed one is left to the reconciler,
         for it may be shared with a repeat that is under way.
         """
         try:
             return await self._access.create(description.id, parent_id, restricted=restricted)
         except GroveError as error:
-            if not keyed and not error.retryable:
+            if not error.retryable:
                 async with self._descriptions.begin() as tx:
-                    await tx.remove([description.id])
+                    if key:
+                        await tx.forget_key(current_passport().principal, _CREATE, key)
+                    else:
+                        await tx.remove([description.id])
             raise
 
     async def get(self, memory_id: str) -> Memory:
@@ -148,17 +158,16 @@ class Memories:
         return await self._provider.describe()
 
     async def _created_before(self, principal: str, idempotency: Idempotency) -> str | None:
-        """The memory an earlier request with this key created."""
+        """The memory an earlier request with this key created, if it came to that."""
         if not idempotency.key:
             return None
         async with self._descriptions.begin() as tx:
             earlier = await tx.remembered(principal, _CREATE, idempotency.key)
         if earlier is None:
             return None
-        memory_id, request_sha256 = earlier
-        if request_sha256 != idempotency.request_sha256:
+        if earlier.request_sha256 != idempotency.request_sha256:
             raise errors.idempotency_mismatch()
-        return memory_id
+        return earlier.memory_id if earlier.finished else None
 
     async def _provider_for(self, named: str, parent_id: str) -> str:
         """The provider named, else the parent's, else the default. Needs ``create`` on the parent."""

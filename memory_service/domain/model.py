@@ -87,6 +87,15 @@ class MemoryPage:
 
 
 @dataclass(frozen=True, slots=True)
+class Remembered:
+    """What an idempotency key was used for: the memory, the request's hash, and whether it was done."""
+
+    memory_id: str
+    request_sha256: bytes
+    finished: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Idempotency:
     """A caller's key, unique per principal and operation, and the hash of its request."""
 
@@ -130,12 +139,16 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One version of a record. ``payload`` is the provider's own answer, carried and never looked into."""
+    """One version of a record. ``payload`` is the provider's own answer, carried and never looked into.
+
+    ``withheld``: who is answered may not read it, and learns nothing of what it says.
+    """
 
     id: str
     memory_id: str
     references: tuple[Reference, ...]
     payload: object
+    withheld: bool = False
 
 
 @dataclass(frozen=True, slots=True)

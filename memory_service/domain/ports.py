@@ -22,6 +22,7 @@ from memory_service.domain.model import (
     Question,
     Record,
     RecordPage,
+    Remembered,
     Stamp,
     Stated,
 )
@@ -94,18 +95,28 @@ class AccessTree(Protocol):
 class Transaction(Protocol):
     """Verbs of one transaction on what this service keeps."""
 
-    async def remembered(self, principal: str, operation: str, key: str) -> tuple[str, bytes] | None:
-        """The memory id and request hash stored under an idempotency key, if any."""
+    async def remembered(self, principal: str, operation: str, key: str) -> Remembered | None:
+        """What is stored under an idempotency key, if anything; nobody else changes it until the end."""
         ...
 
-    async def add(self, description: Description) -> bool:
-        """Stores a new memory's description; False when the id is already there."""
+    async def add(self, description: Description) -> None:
+        """Stores the description of a memory that is being made. One that is there already, from an attempt
+        that was cut short, stays and counts as just made.
+        """
         ...
 
     async def remember(
         self, principal: str, operation: str, idempotency: Idempotency, memory_id: str
     ) -> None:
-        """Stores the answer of a key. A key that is there already is left as it is."""
+        """Stores what a key is used for, as not finished."""
+        ...
+
+    async def finish(self, principal: str, operation: str, key: str) -> None:
+        """What the key is used for was done."""
+        ...
+
+    async def forget_key(self, principal: str, operation: str, key: str) -> None:
+        """What the key was used for was refused: it is as if it had not been used, unless it was finished."""
         ...
 
     async def change(
@@ -114,8 +125,12 @@ class Transaction(Protocol):
         """Changes what is not None; None when the memory is not there."""
         ...
 
-    async def remove(self, memory_ids: Sequence[str]) -> tuple[Purge, ...]:
-        """Removes descriptions; answers what is left to purge, by provider."""
+    async def remove(
+        self, memory_ids: Sequence[str], made_before: datetime | None = None
+    ) -> tuple[Purge, ...]:
+        """Removes descriptions, only those older than a moment where one is given; answers what is left to
+        purge, by provider.
+        """
         ...
 
     async def enqueue_purge(self, purge: Purge) -> None:

@@ -60,5 +60,5 @@ class Reconciler:
             there = await self._access.existing(ids)
             gone = [one for one in ids if one not in there]
             if gone:
-                await forget_memories(self._descriptions, gone)
+                await forget_memories(self._descriptions, gone, before)
                 total += len(gone)

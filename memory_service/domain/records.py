@@ -73,20 +73,22 @@ class Records:
         self, memory_id: str, record_id: str, changes: Stated, expected_version: int, idempotency: Idempotency
     ) -> Record:
         """Appends a version. Needs ``write``."""
-        address, _ = await self._address(memory_id, Privilege.WRITE)
+        address, node = await self._address(memory_id, Privilege.WRITE)
         await self._refuse_files(address, [changes])
         stamp = _stamp(idempotency)
-        return await self._one(
-            await self._provider.revise(address, record_id, changes, expected_version, stamp)
+        return await self._shown(
+            node, await self._provider.revise(address, record_id, changes, expected_version, stamp)
         )
 
     async def forget(
         self, memory_id: str, record_id: str, expected_version: int, idempotency: Idempotency
     ) -> Record:
         """Closes a record. Needs ``write``."""
-        address, _ = await self._address(memory_id, Privilege.WRITE)
+        address, node = await self._address(memory_id, Privilege.WRITE)
         stamp = _stamp(idempotency)
-        return await self._one(await self._provider.forget(address, record_id, expected_version, stamp))
+        return await self._shown(
+            node, await self._provider.forget(address, record_id, expected_version, stamp)
+        )
 
     async def erase(self, memory_id: str, record_ids: Sequence[str], idempotency: Idempotency) -> Erased:
         """Removes content for good. Needs ``delete``."""
@@ -121,6 +123,12 @@ class Records:
             if one.id == provider:
                 return one
         raise errors.unknown_provider(provider)
+
+    async def _shown(self, node: Node, record: Record) -> Record:
+        """A record that was written, as its writer may see it: what it says is for readers (section 3.1)."""
+        if not node.permits(Privilege.READ):
+            return replace(record, withheld=True)
+        return await self._one(record)
 
     async def _one(self, record: Record) -> Record:
         return (await self._references.resolve([record]))[0]

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Final
 
-from memory_service.domain.model import Description, Idempotency, Purge
+from memory_service.domain.model import Description, Idempotency, Purge, Remembered
 from service_kit.db.pool import Database
 from service_kit.db.tx import Row, Tx
 from service_kit.jobs import Jobs
@@ -16,6 +16,8 @@ CLEAR: Final = "clear"
 PURGE: Final = "purge"
 """The name of the job that removes a deleted memory's records."""
 _PURGE_BATCH: Final = 500
+_WRITTEN_BY_THEN_S: Final = 300.0
+"""Longer than any write or derivation that began before a deletion takes."""
 
 
 class PostgresTransaction:
@@ -25,31 +27,43 @@ class PostgresTransaction:
         self._tx = tx
         self._jobs = jobs
 
-    async def remembered(self, principal: str, operation: str, key: str) -> tuple[str, bytes] | None:
+    async def remembered(self, principal: str, operation: str, key: str) -> Remembered | None:
         row = await self._tx.fetch_one(
-            "select memory_id, request_sha256 from idempotency"
-            " where principal = %s and operation = %s and key = %s",
+            "select memory_id, request_sha256, finished from idempotency"
+            " where principal = %s and operation = %s and key = %s for update",
             (principal, operation, key),
         )
-        return None if row is None else (row["memory_id"], bytes(row["request_sha256"]))
+        if row is None:
+            return None
+        return Remembered(row["memory_id"], bytes(row["request_sha256"]), row["finished"])
 
-    async def add(self, description: Description) -> bool:
-        return bool(
-            await self._tx.execute(
-                "insert into memory (id, name, description, provider, created_at, updated_at)"
-                " values (%(id)s, %(name)s, %(description)s, %(provider)s, %(created_at)s, %(updated_at)s)"
-                " on conflict do nothing",
-                asdict(description),
-            )
+    async def add(self, description: Description) -> None:
+        await self._tx.execute(
+            "insert into memory (id, name, description, provider, created_at, updated_at)"
+            " values (%(id)s, %(name)s, %(description)s, %(provider)s, %(created_at)s, %(updated_at)s)"
+            " on conflict (id) do update set created_at = excluded.created_at",
+            asdict(description),
         )
 
     async def remember(
         self, principal: str, operation: str, idempotency: Idempotency, memory_id: str
     ) -> None:
         await self._tx.execute(
-            "insert into idempotency (principal, operation, key, request_sha256, memory_id)"
-            " values (%s, %s, %s, %s, %s) on conflict do nothing",
+            "insert into idempotency (principal, operation, key, request_sha256, memory_id, finished)"
+            " values (%s, %s, %s, %s, %s, false) on conflict do nothing",
             (principal, operation, idempotency.key, idempotency.request_sha256, memory_id),
+        )
+
+    async def finish(self, principal: str, operation: str, key: str) -> None:
+        await self._tx.execute(
+            "update idempotency set finished = true where principal = %s and operation = %s and key = %s",
+            (principal, operation, key),
+        )
+
+    async def forget_key(self, principal: str, operation: str, key: str) -> None:
+        await self._tx.execute(
+            "delete from idempotency where principal = %s and operation = %s and key = %s and not finished",
+            (principal, operation, key),
         )
 
     async def change(
@@ -63,9 +77,13 @@ class PostgresTransaction:
         )
         return None if row is None else _description(row)
 
-    async def remove(self, memory_ids: Sequence[str]) -> tuple[Purge, ...]:
+    async def remove(
+        self, memory_ids: Sequence[str], made_before: datetime | None = None
+    ) -> tuple[Purge, ...]:
         rows = await self._tx.fetch_all(
-            "delete from memory where id = any(%s) returning id, provider", (list(memory_ids),)
+            "delete from memory where id = any(%s) and created_at < coalesce(%s::timestamptz, 'infinity')"
+            " returning id, provider",
+            (list(memory_ids), made_before),
         )
         by_provider: dict[str, list[str]] = defaultdict(list)
         for row in rows:
@@ -77,9 +95,10 @@ class PostgresTransaction:
         )
 
     async def enqueue_purge(self, purge: Purge) -> None:
-        await self._jobs.defer(
-            self._tx, PURGE, {"provider": purge.provider, "memory_ids": list(purge.memory_ids)}
-        )
+        payload = {"provider": purge.provider, "memory_ids": list(purge.memory_ids)}
+        await self._jobs.defer(self._tx, PURGE, payload)
+        # Once more for what was being written, rightly, while the memory was deleted.
+        await self._jobs.defer(self._tx, PURGE, payload, after_s=_WRITTEN_BY_THEN_S)
 
     async def enqueue_clearing(self) -> None:
         # One that waits will see what this transaction follows.

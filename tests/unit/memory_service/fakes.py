@@ -24,6 +24,7 @@ from memory_service.domain.model import (
     Question,
     Record,
     RecordPage,
+    Remembered,
     Stamp,
     Stated,
 )
@@ -134,8 +135,8 @@ class Shelf:
     """Descriptions and what a transaction did to them."""
 
     kept: dict[str, Description] = field(default_factory=dict[str, Description])
-    keys: dict[tuple[str, str, str], tuple[str, bytes]] = field(
-        default_factory=dict[tuple[str, str, str], tuple[str, bytes]]
+    keys: dict[tuple[str, str, str], Remembered] = field(
+        default_factory=dict[tuple[str, str, str], Remembered]
     )
     purges: list[Purge] = field(default_factory=list[Purge])
     clearings: int = 0
@@ -148,16 +149,25 @@ class Shelf:
     async def begin(self) -> AsyncGenerator["Shelf"]:
         yield self
 
-    async def remembered(self, principal: str, operation: str, key: str) -> tuple[str, bytes] | None:
+    async def remembered(self, principal: str, operation: str, key: str) -> Remembered | None:
         return self.keys.get((principal, operation, key))
 
-    async def add(self, description: Description) -> bool:
-        return self.kept.setdefault(description.id, description) is description
+    async def add(self, description: Description) -> None:
+        kept = self.kept.setdefault(description.id, description)
+        self.kept[description.id] = replace(kept, created_at=description.created_at)
 
     async def remember(
         self, principal: str, operation: str, idempotency: Idempotency, memory_id: str
     ) -> None:
-        self.keys[principal, operation, idempotency.key] = memory_id, idempotency.request_sha256
+        used = Remembered(memory_id, idempotency.request_sha256, finished=False)
+        self.keys.setdefault((principal, operation, idempotency.key), used)
+
+    async def finish(self, principal: str, operation: str, key: str) -> None:
+        self.keys[principal, operation, key] = replace(self.keys[principal, operation, key], finished=True)
+
+    async def forget_key(self, principal: str, operation: str, key: str) -> None:
+        if not self.keys[principal, operation, key].finished:
+            del self.keys[principal, operation, key]
 
     async def change(
         self, memory_id: str, name: str | None, description: str | None, now: datetime
@@ -169,8 +179,15 @@ class Shelf:
         self.kept[memory_id] = new
         return new
 
-    async def remove(self, memory_ids: Sequence[str]) -> tuple[Purge, ...]:
-        gone = [self.kept.pop(one) for one in memory_ids if one in self.kept]
+    async def remove(
+        self, memory_ids: Sequence[str], made_before: datetime | None = None
+    ) -> tuple[Purge, ...]:
+        old = [
+            one
+            for one in memory_ids
+            if one in self.kept and (made_before is None or self.kept[one].created_at < made_before)
+        ]
+        gone = [self.kept.pop(one) for one in old]
         return tuple(Purge(one.provider, (one.id,)) for one in gone)
 
     async def enqueue_purge(self, purge: Purge) -> None:

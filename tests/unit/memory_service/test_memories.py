@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from memory_service.domain.clear import clear_deleted
+from memory_service.domain.clear import clear_deleted, forget_memories
 from memory_service.domain.memories import MAX_DESCRIPTION, MAX_NAME, Memories
 from memory_service.domain.model import Changed, Description, Idempotency, Page, Privilege, Record
 from memory_service.domain.reconcile import Reconciler
@@ -67,6 +67,43 @@ async def test_a_key_used_for_another_request_is_refused() -> None:
     with pytest.raises(GroveError) as refused:
         await house.create("Other", key=Idempotency("once", b"other"))
     assert refused.value.code == "grovekeeper_idempotency_mismatch"
+
+
+async def test_a_key_is_taken_before_the_memory_is_made() -> None:
+    house = House()
+    house.tree.broken = True
+    with pytest.raises(GroveError):
+        await house.create(key=KEY)
+    house.tree.broken = False
+    # Cut short, it belongs to its request all the same.
+    with pytest.raises(GroveError) as refused:
+        await house.create("Other", key=Idempotency("once", b"other"))
+    assert refused.value.code == "grovekeeper_idempotency_mismatch"
+    assert (await house.memories.get(await house.create(key=KEY))).description.name == "Sales"
+
+
+async def test_a_key_of_a_refused_request_is_free_again() -> None:
+    house = House()
+    house.tree.refuses = True
+    with pytest.raises(GroveError):
+        await house.create(key=KEY)
+    house.tree.refuses = False
+    assert await house.create("Other", key=Idempotency("once", b"other"))
+
+
+async def test_what_a_repeat_took_up_again_is_not_reconciled_away() -> None:
+    house = House()
+    house.tree.broken = True
+    with pytest.raises(GroveError):
+        await house.create(key=KEY)
+    house.clock.advance(timedelta(minutes=5))
+    before = house.clock.now() - timedelta(minutes=1)
+    (left,) = house.shelf.kept
+    house.tree.broken = False
+    # The repeat comes after the reconciler looked and before it removes.
+    made = await house.create(key=KEY)
+    await forget_memories(house.shelf, [left], before)
+    assert (await house.memories.get(made)).description.name == "Sales"
 
 
 @pytest.mark.parametrize("name", ["", "  ", "x" * (MAX_NAME + 1)])
@@ -137,6 +174,7 @@ async def test_a_half_deleted_memory_is_purged_by_the_reconciler() -> None:
     house = House()
     made = await house.create()
     del house.tree.parents[made], house.tree.held[made]
+    house.clock.advance(timedelta(minutes=5))
     await Reconciler(house.tree, house.shelf, house.clock).run()
     assert [one.memory_ids for one in house.shelf.purges] == [(made,)]
     assert not house.shelf.kept
