@@ -4,6 +4,7 @@ What a lineage means is decided in ``domain.caller``. Where only masks are wante
 mask of grants and its cap packed as ``held | cap << 4``; 0 is the state of what was deleted.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -45,6 +46,8 @@ class Reading:
             if caller.caps
             else {}
         )
+        self._held: defaultdict[int, set[int]] | None = None
+        self._few: int = max(FEW, self.held_count())
         self._states: dict[int, int] = {NONE: caller.floor << 4}
         self._flags: bytearray = tree.flags
         self._creator: Numbers = tree.creator
@@ -120,7 +123,7 @@ class Reading:
             if tree.parent[one] == number and not tree.flags[one] & RESTRICTED:
                 total -= not mask(self.below(state, one))
         cut = tree.cut.get(number, _NOTHING)
-        if len(cut) <= FEW:
+        if len(cut) <= self._few:
             return total + sum(1 for one in cut if mask(self.below(state, one)))
         if tree.creator[number] in self.who:
             total += tree.own_cut.get(number, 0)
@@ -184,7 +187,7 @@ class Reading:
         if not children:
             return []
         tree, state = self.tree, self.state(parent)
-        if len(children) <= FEW or tree.creator[parent] in self.who:
+        if len(children) <= self._few or tree.creator[parent] in self.who:
             return self._first(after(children, after_id, tree.ids), state, need, limit)
         kind = tree.flags[children[0]] & RESTRICTED
         held = [
@@ -208,12 +211,13 @@ class Reading:
         """Children the caller holds something on itself, but those its creator holds by being the parent's."""
         tree = self.tree
         parents = tree.parent
-        return {
-            child
-            for one in self.who
-            for child in chain(tree.granted.get(one, _NOTHING), tree.heads.get(one, _NOTHING))
-            if parents[child] == parent
-        }.union(one for one in self.caps if parents[one] == parent)
+        if self._held is None:
+            # Once for all the parents of a page, or each would cost as much as all that the caller holds.
+            self._held = defaultdict(set)
+            for one in self.who:
+                for child in chain(tree.granted.get(one, _NOTHING), tree.heads.get(one, _NOTHING)):
+                    self._held[parents[child]].add(child)
+        return self._held.get(parent, set[int]()).union(one for one in self.caps if parents[one] == parent)
 
     def _counted(self, number: int) -> bool:
         """Whether the node is in its parent's ``own_cut`` and that was counted."""
