@@ -88,7 +88,7 @@ def test_no_answer_differs_from_the_models(deployment: Deployment) -> None:
         Machine,
         settings=settings(
             # Some examples end before the longest.
-            max_examples=steps // LONGEST + steps // (4 * LONGEST) + 1,
+            max_examples=steps * 3 // (2 * LONGEST) + 5,
             stateful_step_count=LONGEST,
             derandomize=not SOAK,
             database=None,
