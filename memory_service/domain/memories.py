@@ -65,7 +65,7 @@ class Memories:
         if done is not None:
             return await self._describer.one(done, None)
         provider = await self._provider_for(stated.provider, parent_id)
-        memory_id = _derived_id(principal, idempotency.key) if idempotency.key else new_id("hmem")
+        memory_id = _derived_id(principal, idempotency) if idempotency.key else new_id("hmem")
         now = self._clock.now()
         description = Description(memory_id, stated.name, stated.description, provider, now, now)
         async with self._descriptions.begin() as tx:
@@ -186,9 +186,12 @@ class Memories:
         return parent.provider
 
 
-def _derived_id(principal: str, key: str) -> str:
-    """The id a keyed create always gets. Knowing it opens nothing: access never depends on an id."""
-    return "hmem_" + hashlib.sha256(f"{principal}\n{key}".encode()).hexdigest()[:32]
+def _derived_id(principal: str, idempotency: Idempotency) -> str:
+    """The id a keyed create always gets; another request under the same key, once that is free again, gets
+    another. Knowing it opens nothing: access never depends on an id.
+    """
+    text = f"{principal}\n{idempotency.key}\n{idempotency.request_sha256.hex()}"
+    return "hmem_" + hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def _check_name(name: str) -> None:

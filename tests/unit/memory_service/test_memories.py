@@ -88,7 +88,8 @@ async def test_a_key_of_a_refused_request_is_free_again() -> None:
     with pytest.raises(GroveError):
         await house.create(key=KEY)
     house.tree.refuses = False
-    assert await house.create("Other", key=Idempotency("once", b"other"))
+    made = await house.create("Other", key=Idempotency("once", b"other"))
+    assert (await house.memories.get(made)).description.name == "Other"
 
 
 async def test_what_a_repeat_took_up_again_is_not_reconciled_away() -> None:
