@@ -1480,20 +1480,24 @@ class AddGrantRequest(_message.Message):
     MEMORY_ID_FIELD_NUMBER: _builtins.int
     PRINCIPAL_FIELD_NUMBER: _builtins.int
     PRIVILEGES_FIELD_NUMBER: _builtins.int
+    IDEMPOTENCY_FIELD_NUMBER: _builtins.int
     memory_id: _builtins.str
     principal: _builtins.str
     @_builtins.property
     def privileges(self) -> _containers.RepeatedScalarFieldContainer[Global___Privilege.ValueType]: ...
+    @_builtins.property
+    def idempotency(self) -> _common_pb2.Idempotency: ...
     def __init__(
         self,
         *,
         memory_id: _builtins.str = ...,
         principal: _builtins.str = ...,
         privileges: _abc.Iterable[Global___Privilege.ValueType] | None = ...,
+        idempotency: _common_pb2.Idempotency | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["idempotency", b"idempotency"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["memory_id", b"memory_id", "principal", b"principal", "privileges", b"privileges"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["idempotency", b"idempotency", "memory_id", b"memory_id", "principal", b"principal", "privileges", b"privileges"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1505,17 +1509,21 @@ class RevokeGrantRequest(_message.Message):
 
     MEMORY_ID_FIELD_NUMBER: _builtins.int
     GRANT_ID_FIELD_NUMBER: _builtins.int
+    IDEMPOTENCY_FIELD_NUMBER: _builtins.int
     memory_id: _builtins.str
     grant_id: _builtins.str
+    @_builtins.property
+    def idempotency(self) -> _common_pb2.Idempotency: ...
     def __init__(
         self,
         *,
         memory_id: _builtins.str = ...,
         grant_id: _builtins.str = ...,
+        idempotency: _common_pb2.Idempotency | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["idempotency", b"idempotency"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["grant_id", b"grant_id", "memory_id", b"memory_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["grant_id", b"grant_id", "idempotency", b"idempotency", "memory_id", b"memory_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -285,10 +285,13 @@ class Draft(_message.Message):
     VALID_TO_FIELD_NUMBER: _builtins.int
     REFERENCES_FIELD_NUMBER: _builtins.int
     SUPERSEDES_FIELD_NUMBER: _builtins.int
+    PROJECTION_FIELD_NUMBER: _builtins.int
     type: _builtins.str
     """A core type (`episode`, `fact`, `note`, `procedure`, `link`) or an extension (`x.…`)."""
     attributes: _builtins.bytes
     supersedes: _builtins.str
+    projection: _builtins.str
+    """The words a record of a registered type is found by (section 8); memory_service makes them, a client cannot."""
     @_builtins.property
     def content(self) -> _containers.RepeatedCompositeFieldContainer[Global___Part]: ...
     @_builtins.property
@@ -307,10 +310,11 @@ class Draft(_message.Message):
         valid_to: _timestamp_pb2.Timestamp | None = ...,
         references: _abc.Iterable[Global___Reference] | None = ...,
         supersedes: _builtins.str = ...,
+        projection: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["valid_from", b"valid_from", "valid_to", b"valid_to"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attributes", b"attributes", "content", b"content", "references", b"references", "supersedes", b"supersedes", "type", b"type", "valid_from", b"valid_from", "valid_to", b"valid_to"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attributes", b"attributes", "content", b"content", "projection", b"projection", "references", b"references", "supersedes", b"supersedes", "type", b"type", "valid_from", b"valid_from", "valid_to", b"valid_to"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -330,10 +334,13 @@ class Changes(_message.Message):
     CLEAR_FIELD_NUMBER: _builtins.int
     REFERENCES_FIELD_NUMBER: _builtins.int
     REPLACE_REFERENCES_FIELD_NUMBER: _builtins.int
+    PROJECTION_FIELD_NUMBER: _builtins.int
     replace_content: _builtins.bool
     attributes: _builtins.bytes
     """Replaces the attributes when present."""
     replace_references: _builtins.bool
+    projection: _builtins.str
+    """Replaces the words a record of a registered type is found by; set with `attributes`."""
     @_builtins.property
     def content(self) -> _containers.RepeatedCompositeFieldContainer[Global___Part]:
         """Replaces the content when `replace_content` is true."""
@@ -359,14 +366,20 @@ class Changes(_message.Message):
         clear: _abc.Iterable[_builtins.str] | None = ...,
         references: _abc.Iterable[Global___Reference] | None = ...,
         replace_references: _builtins.bool = ...,
+        projection: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_attributes", b"_attributes", "attributes", b"attributes", "valid_from", b"valid_from", "valid_to", b"valid_to"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_attributes", b"_attributes", "_projection", b"_projection", "attributes", b"attributes", "projection", b"projection", "valid_from", b"valid_from", "valid_to", b"valid_to"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_attributes", b"_attributes", "attributes", b"attributes", "clear", b"clear", "content", b"content", "references", b"references", "replace_content", b"replace_content", "replace_references", b"replace_references", "valid_from", b"valid_from", "valid_to", b"valid_to"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_attributes", b"_attributes", "_projection", b"_projection", "attributes", b"attributes", "clear", b"clear", "content", b"content", "projection", b"projection", "references", b"references", "replace_content", b"replace_content", "replace_references", b"replace_references", "valid_from", b"valid_from", "valid_to", b"valid_to"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__attributes: _TypeAlias = _typing.Literal["attributes"]  # noqa: Y015
     _WhichOneofArgType__attributes: _TypeAlias = _typing.Literal["_attributes", b"_attributes"]  # noqa: Y015
+    _WhichOneofReturnType__projection: _TypeAlias = _typing.Literal["projection"]  # noqa: Y015
+    _WhichOneofArgType__projection: _TypeAlias = _typing.Literal["_projection", b"_projection"]  # noqa: Y015
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__attributes) -> _WhichOneofReturnType__attributes | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__projection) -> _WhichOneofReturnType__projection | None: ...
 
 Global___Changes: _TypeAlias = Changes  # noqa: Y015
 
@@ -560,6 +573,14 @@ class Capabilities(_message.Message):
     NAMED_QUERIES_FIELD_NUMBER: _builtins.int
     TYPES_FIELD_NUMBER: _builtins.int
     FILES_FIELD_NUMBER: _builtins.int
+    NAMED_QUERY_LANGUAGES_FIELD_NUMBER: _builtins.int
+    FREE_QUERY_LANGUAGES_FIELD_NUMBER: _builtins.int
+    FREE_QUERY_WRITE_FIELD_NUMBER: _builtins.int
+    SNAPSHOTS_FIELD_NUMBER: _builtins.int
+    CONTENT_MEDIA_FIELD_NUMBER: _builtins.int
+    CONTENT_BYTES_FIELD_NUMBER: _builtins.int
+    CONTENT_DESCRIBES_FIELD_NUMBER: _builtins.int
+    OUTSIDE_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     isolation: _builtins.str
     """`container` or `enforced_filter`."""
@@ -584,8 +605,27 @@ class Capabilities(_message.Message):
     named_queries: _builtins.bool
     types: _builtins.bool
     files: _builtins.bool
+    free_query_write: _builtins.bool
+    snapshots: _builtins.bool
+    """Instants can be named (section 5.3)."""
+    content_bytes: _builtins.str
+    """`kept` or `referenced`; empty without files."""
+    content_describes: _builtins.bool
+    """It writes words for a file that has none."""
+    outside: _builtins.bool
+    """The provider is outside the server: what is written is sent to it (section 9.1)."""
     @_builtins.property
     def recall_signals(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def named_query_languages(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The languages of named and of free queries; none: not supported (sections 6.4 and 6.5)."""
+
+    @_builtins.property
+    def free_query_languages(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def content_media(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Media types whose words are found; `*/*` for any. What `content` says in the revision `post3`."""
+
     def __init__(
         self,
         *,
@@ -607,14 +647,145 @@ class Capabilities(_message.Message):
         named_queries: _builtins.bool = ...,
         types: _builtins.bool = ...,
         files: _builtins.bool = ...,
+        named_query_languages: _abc.Iterable[_builtins.str] | None = ...,
+        free_query_languages: _abc.Iterable[_builtins.str] | None = ...,
+        free_query_write: _builtins.bool = ...,
+        snapshots: _builtins.bool = ...,
+        content_media: _abc.Iterable[_builtins.str] | None = ...,
+        content_bytes: _builtins.str = ...,
+        content_describes: _builtins.bool = ...,
+        outside: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["consolidate", b"consolidate", "derivation", b"derivation", "erase_unreachable", b"erase_unreachable", "files", b"files", "forget", b"forget", "history_content", b"history_content", "history_structure", b"history_structure", "id", b"id", "isolation", b"isolation", "named_queries", b"named_queries", "observe_answers", b"observe_answers", "observe_keeps_episodes", b"observe_keeps_episodes", "prime", b"prime", "recall_abstain", b"recall_abstain", "recall_max_depth", b"recall_max_depth", "recall_signals", b"recall_signals", "revise", b"revise", "types", b"types"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["consolidate", b"consolidate", "content_bytes", b"content_bytes", "content_describes", b"content_describes", "content_media", b"content_media", "derivation", b"derivation", "erase_unreachable", b"erase_unreachable", "files", b"files", "forget", b"forget", "free_query_languages", b"free_query_languages", "free_query_write", b"free_query_write", "history_content", b"history_content", "history_structure", b"history_structure", "id", b"id", "isolation", b"isolation", "named_queries", b"named_queries", "named_query_languages", b"named_query_languages", "observe_answers", b"observe_answers", "observe_keeps_episodes", b"observe_keeps_episodes", "outside", b"outside", "prime", b"prime", "recall_abstain", b"recall_abstain", "recall_max_depth", b"recall_max_depth", "recall_signals", b"recall_signals", "revise", b"revise", "snapshots", b"snapshots", "types", b"types"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Capabilities: _TypeAlias = Capabilities  # noqa: Y015
+
+@_typing.final
+class QueryAnswer(_message.Message):
+    """What a query answered: records in the shape of section 6.3, or the provider's own rows (section 6.5)."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    IS_RECORDS_FIELD_NUMBER: _builtins.int
+    RECORDS_FIELD_NUMBER: _builtins.int
+    COLUMNS_FIELD_NUMBER: _builtins.int
+    ROWS_FIELD_NUMBER: _builtins.int
+    DEGRADED_FIELD_NUMBER: _builtins.int
+    is_records: _builtins.bool
+    @_builtins.property
+    def records(self) -> _containers.RepeatedCompositeFieldContainer[Global___Record]:
+        """Only where the result is records; in the order of the result."""
+
+    @_builtins.property
+    def columns(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Only where it is rows."""
+
+    @_builtins.property
+    def rows(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
+        """Each a UTF-8 JSON array, in the order of `columns`."""
+
+    @_builtins.property
+    def degraded(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Bounds that were applied, for example `rows:capped_at_1000`."""
+
+    def __init__(
+        self,
+        *,
+        is_records: _builtins.bool = ...,
+        records: _abc.Iterable[Global___Record] | None = ...,
+        columns: _abc.Iterable[_builtins.str] | None = ...,
+        rows: _abc.Iterable[_builtins.bytes] | None = ...,
+        degraded: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["columns", b"columns", "degraded", b"degraded", "is_records", b"is_records", "records", b"records", "rows", b"rows"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___QueryAnswer: _TypeAlias = QueryAnswer  # noqa: Y015
+
+@_typing.final
+class OperationDescription(_message.Message):
+    """One operation of an extension type (section 8)."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    DESCRIPTION_FIELD_NUMBER: _builtins.int
+    INPUT_FIELD_NUMBER: _builtins.int
+    REQUIRES_FIELD_NUMBER: _builtins.int
+    DEFINITION_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    description: _builtins.str
+    input: _builtins.bytes
+    """JSON Schema of its input, UTF-8."""
+    requires: _builtins.str
+    """`read` or `write`."""
+    definition: _builtins.bytes
+    """How a registered operation is carried out, UTF-8 JSON; empty for one that is built into the provider."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        description: _builtins.str = ...,
+        input: _builtins.bytes = ...,
+        requires: _builtins.str = ...,
+        definition: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["definition", b"definition", "description", b"description", "input", b"input", "name", b"name", "requires", b"requires"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___OperationDescription: _TypeAlias = OperationDescription  # noqa: Y015
+
+@_typing.final
+class TypeDescription(_message.Message):
+    """One type of record (sections 4.1 and 8)."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TYPE_FIELD_NUMBER: _builtins.int
+    DESCRIPTION_FIELD_NUMBER: _builtins.int
+    SCHEMA_FIELD_NUMBER: _builtins.int
+    TEXT_FIELD_NUMBER: _builtins.int
+    PROJECTION_FIELD_NUMBER: _builtins.int
+    OPERATIONS_FIELD_NUMBER: _builtins.int
+    type: _builtins.str
+    description: _builtins.str
+    schema: _builtins.bytes
+    """JSON Schema of its attributes, UTF-8."""
+    text: _builtins.str
+    """What the text projection is made of, in words."""
+    @_builtins.property
+    def projection(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The attributes the projection joins, in order, each a dotted path."""
+
+    @_builtins.property
+    def operations(self) -> _containers.RepeatedCompositeFieldContainer[Global___OperationDescription]: ...
+    def __init__(
+        self,
+        *,
+        type: _builtins.str = ...,
+        description: _builtins.str = ...,
+        schema: _builtins.bytes = ...,
+        text: _builtins.str = ...,
+        projection: _abc.Iterable[_builtins.str] | None = ...,
+        operations: _abc.Iterable[Global___OperationDescription] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["description", b"description", "operations", b"operations", "projection", b"projection", "schema", b"schema", "text", b"text", "type", b"type"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TypeDescription: _TypeAlias = TypeDescription  # noqa: Y015
 
 @_typing.final
 class Job(_message.Message):
@@ -628,11 +799,19 @@ class Job(_message.Message):
     CREATED_AT_FIELD_NUMBER: _builtins.int
     FINISHED_AT_FIELD_NUMBER: _builtins.int
     ERROR_FIELD_NUMBER: _builtins.int
+    MEMORY_ID_FIELD_NUMBER: _builtins.int
+    RUNS_FIELD_NUMBER: _builtins.int
+    QUARANTINED_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     status: _builtins.str
     """`pending`, `completed` or `failed`."""
     error: _builtins.str
     """One sentence, only when failed."""
+    memory_id: _builtins.str
+    """Only where jobs of several memories are listed."""
+    runs: _builtins.int
+    """Its attempts so far, and the episodes set aside because they could not be worked on."""
+    quarantined: _builtins.int
     @_builtins.property
     def records(self) -> _containers.RepeatedCompositeFieldContainer[Global___Record]:
         """The records it produced so far."""
@@ -650,10 +829,13 @@ class Job(_message.Message):
         created_at: _timestamp_pb2.Timestamp | None = ...,
         finished_at: _timestamp_pb2.Timestamp | None = ...,
         error: _builtins.str = ...,
+        memory_id: _builtins.str = ...,
+        runs: _builtins.int = ...,
+        quarantined: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["created_at", b"created_at", "finished_at", b"finished_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["created_at", b"created_at", "error", b"error", "finished_at", b"finished_at", "id", b"id", "records", b"records", "status", b"status"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["created_at", b"created_at", "error", b"error", "finished_at", b"finished_at", "id", b"id", "memory_id", b"memory_id", "quarantined", b"quarantined", "records", b"records", "runs", b"runs", "status", b"status"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

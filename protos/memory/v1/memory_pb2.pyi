@@ -231,6 +231,7 @@ class UpdateMemoryRequest(_message.Message):
     RESTRICTED_FIELD_NUMBER: _builtins.int
     PARENT_ID_FIELD_NUMBER: _builtins.int
     PROVIDER_FIELD_NUMBER: _builtins.int
+    IDEMPOTENCY_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     name: _builtins.str
     description: _builtins.str
@@ -239,6 +240,8 @@ class UpdateMemoryRequest(_message.Message):
     """Present and empty: becomes a root."""
     provider: _builtins.str
     """Present: must equal the current one, a memory's provider does not change (`memory_unsupported`)."""
+    @_builtins.property
+    def idempotency(self) -> _common_pb2.Idempotency: ...
     def __init__(
         self,
         *,
@@ -248,10 +251,11 @@ class UpdateMemoryRequest(_message.Message):
         restricted: _builtins.bool | None = ...,
         parent_id: _builtins.str | None = ...,
         provider: _builtins.str | None = ...,
+        idempotency: _common_pb2.Idempotency | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_description", b"_description", "_name", b"_name", "_parent_id", b"_parent_id", "_provider", b"_provider", "_restricted", b"_restricted", "description", b"description", "name", b"name", "parent_id", b"parent_id", "provider", b"provider", "restricted", b"restricted"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_description", b"_description", "_name", b"_name", "_parent_id", b"_parent_id", "_provider", b"_provider", "_restricted", b"_restricted", "description", b"description", "idempotency", b"idempotency", "name", b"name", "parent_id", b"parent_id", "provider", b"provider", "restricted", b"restricted"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_description", b"_description", "_name", b"_name", "_parent_id", b"_parent_id", "_provider", b"_provider", "_restricted", b"_restricted", "description", b"description", "id", b"id", "name", b"name", "parent_id", b"parent_id", "provider", b"provider", "restricted", b"restricted"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_description", b"_description", "_name", b"_name", "_parent_id", b"_parent_id", "_provider", b"_provider", "_restricted", b"_restricted", "description", b"description", "id", b"id", "idempotency", b"idempotency", "name", b"name", "parent_id", b"parent_id", "provider", b"provider", "restricted", b"restricted"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__description: _TypeAlias = _typing.Literal["description"]  # noqa: Y015
     _WhichOneofArgType__description: _TypeAlias = _typing.Literal["_description", b"_description"]  # noqa: Y015
@@ -281,15 +285,19 @@ class DeleteMemoryRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     ID_FIELD_NUMBER: _builtins.int
+    IDEMPOTENCY_FIELD_NUMBER: _builtins.int
     id: _builtins.str
+    @_builtins.property
+    def idempotency(self) -> _common_pb2.Idempotency: ...
     def __init__(
         self,
         *,
         id: _builtins.str = ...,
+        idempotency: _common_pb2.Idempotency | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["idempotency", b"idempotency"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id", "idempotency", b"idempotency"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -750,17 +758,23 @@ class HistoryRequest(_message.Message):
 
     MEMORY_ID_FIELD_NUMBER: _builtins.int
     RECORD_ID_FIELD_NUMBER: _builtins.int
+    AS_OF_FIELD_NUMBER: _builtins.int
     memory_id: _builtins.str
     record_id: _builtins.str
+    @_builtins.property
+    def as_of(self) -> _timestamp_pb2.Timestamp:
+        """The history as it read then."""
+
     def __init__(
         self,
         *,
         memory_id: _builtins.str = ...,
         record_id: _builtins.str = ...,
+        as_of: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["memory_id", b"memory_id", "record_id", b"record_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of", "memory_id", b"memory_id", "record_id", b"record_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

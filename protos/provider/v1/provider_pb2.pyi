@@ -69,23 +69,52 @@ class DescribeResponse(_message.Message):
 
     PROVIDERS_FIELD_NUMBER: _builtins.int
     DEFAULT_PROVIDER_FIELD_NUMBER: _builtins.int
+    TYPES_FIELD_NUMBER: _builtins.int
     default_provider: _builtins.str
     """The one a root gets when none is named."""
     @_builtins.property
     def providers(self) -> _containers.RepeatedCompositeFieldContainer[_record_pb2.Capabilities]: ...
+    @_builtins.property
+    def types(self) -> _containers.RepeatedCompositeFieldContainer[Global___ProviderTypes]:
+        """The extension types that are built in, by provider (section 8)."""
+
     def __init__(
         self,
         *,
         providers: _abc.Iterable[_record_pb2.Capabilities] | None = ...,
         default_provider: _builtins.str = ...,
+        types: _abc.Iterable[Global___ProviderTypes] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["default_provider", b"default_provider", "providers", b"providers"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["default_provider", b"default_provider", "providers", b"providers", "types", b"types"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___DescribeResponse: _TypeAlias = DescribeResponse  # noqa: Y015
+
+@_typing.final
+class ProviderTypes(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PROVIDER_FIELD_NUMBER: _builtins.int
+    TYPES_FIELD_NUMBER: _builtins.int
+    provider: _builtins.str
+    @_builtins.property
+    def types(self) -> _containers.RepeatedCompositeFieldContainer[_record_pb2.TypeDescription]: ...
+    def __init__(
+        self,
+        *,
+        provider: _builtins.str = ...,
+        types: _abc.Iterable[_record_pb2.TypeDescription] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["provider", b"provider", "types", b"types"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ProviderTypes: _TypeAlias = ProviderTypes  # noqa: Y015
 
 @_typing.final
 class Episode(_message.Message):
@@ -432,19 +461,25 @@ class EraseResponse(_message.Message):
 
     ERASED_FIELD_NUMBER: _builtins.int
     UNREACHABLE_FIELD_NUMBER: _builtins.int
+    FILE_IDS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def erased(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     @_builtins.property
     def unreachable(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def file_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Files that nothing in this memory names any more, whose bytes are gone."""
+
     def __init__(
         self,
         *,
         erased: _abc.Iterable[_builtins.str] | None = ...,
         unreachable: _abc.Iterable[_builtins.str] | None = ...,
+        file_ids: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["erased", b"erased", "unreachable", b"unreachable"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["erased", b"erased", "file_ids", b"file_ids", "unreachable", b"unreachable"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -456,18 +491,24 @@ class HistoryRequest(_message.Message):
 
     ADDRESS_FIELD_NUMBER: _builtins.int
     RECORD_ID_FIELD_NUMBER: _builtins.int
+    AS_OF_FIELD_NUMBER: _builtins.int
     record_id: _builtins.str
     @_builtins.property
     def address(self) -> Global___Address: ...
+    @_builtins.property
+    def as_of(self) -> _timestamp_pb2.Timestamp:
+        """The history as it read then."""
+
     def __init__(
         self,
         *,
         address: Global___Address | None = ...,
         record_id: _builtins.str = ...,
+        as_of: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["address", b"address"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "as_of", b"as_of"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "record_id", b"record_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "as_of", b"as_of", "record_id", b"record_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -26,7 +26,7 @@ from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__
 from protos.common.v1 import common_pb2 as protos_dot_common_dot_v1_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dprotos/runner/v1/runner.proto\x12\x15grovekeeper.runner.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dprotos/common/v1/common.proto\"\xe6\x01\n\x07Harness\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0c\n\x04\x62\x61se\x18\x03 \x01(\t\x12\x12\n\nbase_label\x18\x04 \x01(\t\x12\x15\n\rdefault_model\x18\x05 \x01(\t\x12\x15\n\rsystem_prompt\x18\x06 \x01(\t\x12\x16\n\x0e\x64isabled_tools\x18\x07 \x03(\t\x12\x10\n\x08max_step\x18\x08 \x01(\x05\x12\x17\n\x0ftimeout_seconds\x18\t \x01(\x05\x12.\n\ncreated_at\x18\n \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"C\n\nAttachment\x12\x11\n\tmemory_id\x18\x01 \x01(\t\x12\x0e\n\x06\x61\x63\x63\x65ss\x18\x02 \x01(\t\x12\x12\n\nis_default\x18\x03 \x01(\x08\"Z\n\x05Model\x12\n\n\x02id\x18\x01 \x01(\t\x12\r\n\x05label\x18\x02 \x01(\t\x12\x0f\n\x07\x62\x61\x63kend\x18\x03 \x01(\t\x12\x11\n\tavailable\x18\x04 \x01(\x08\x12\x12\n\nis_default\x18\x05 \x01(\x08\"\xdc\x01\n\x14\x43reateHarnessRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04\x62\x61se\x18\x02 \x01(\t\x12\x15\n\rdefault_model\x18\x03 \x01(\t\x12\x15\n\rsystem_prompt\x18\x04 \x01(\t\x12\x16\n\x0e\x64isabled_tools\x18\x05 \x03(\t\x12\x10\n\x08max_step\x18\x06 \x01(\x05\x12\x17\n\x0ftimeout_seconds\x18\x07 \x01(\x05\x12\x37\n\x0bidempotency\x18\x08 \x01(\x0b\x32\".grovekeeper.common.v1.Idempotency\"\x1f\n\x11GetHarnessRequest\x12\n\n\x02id\x18\x01 \x01(\t\"\x16\n\x14ListHarnessesRequest\"J\n\x15ListHarnessesResponse\x12\x31\n\tharnesses\x18\x01 \x03(\x0b\x32\x1e.grovekeeper.runner.v1.Harness\"\xa1\x01\n\x14UpdateHarnessRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x15\n\rdefault_model\x18\x03 \x01(\t\x12\x15\n\rsystem_prompt\x18\x04 \x01(\t\x12\x16\n\x0e\x64isabled_tools\x18\x05 \x03(\t\x12\x10\n\x08max_step\x18\x06 \x01(\x05\x12\x17\n\x0ftimeout_seconds\x18\x07 \x01(\x05\"\"\n\x14\x44\x65leteHarnessRequest\x12\n\n\x02id\x18\x01 \x01(\t\"#\n\x15\x44\x65leteHarnessResponse\x12\n\n\x02id\x18\x01 \x01(\t\"]\n\x12SetMemoriesRequest\x12\x12\n\nharness_id\x18\x01 \x01(\t\x12\x33\n\x08memories\x18\x02 \x03(\x0b\x32!.grovekeeper.runner.v1.Attachment\"(\n\x12GetMemoriesRequest\x12\x12\n\nharness_id\x18\x01 \x01(\t\"G\n\x10MemoriesResponse\x12\x33\n\x08memories\x18\x01 \x03(\x0b\x32!.grovekeeper.runner.v1.Attachment\"\'\n\x11ListModelsRequest\x12\x12\n\nharness_id\x18\x01 \x01(\t\"\\\n\x07\x42\x61\x63kend\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x15\n\rdefault_model\x18\x02 \x01(\t\x12,\n\x06models\x18\x03 \x03(\x0b\x32\x1c.grovekeeper.runner.v1.Model\"F\n\x12ListModelsResponse\x12\x30\n\x08\x62\x61\x63kends\x18\x01 \x03(\x0b\x32\x1e.grovekeeper.runner.v1.Backend\"\xca\x02\n\x15\x43reateResponseRequest\x12\r\n\x05input\x18\x01 \x01(\x0c\x12\r\n\x05model\x18\x02 \x01(\t\x12\x12\n\nharness_id\x18\x03 \x01(\t\x12\x11\n\tmemory_id\x18\x04 \x01(\t\x12\x1c\n\x14previous_response_id\x18\x05 \x01(\t\x12\x14\n\x0cinstructions\x18\x06 \x01(\t\x12\r\n\x05store\x18\x07 \x01(\x08\x12\x19\n\x11max_output_tokens\x18\x08 \x01(\x05\x12\x10\n\x08max_step\x18\t \x01(\x05\x12\x17\n\x0ftimeout_seconds\x18\n \x01(\x05\x12\x12\n\nbackground\x18\x0b \x01(\x08\x12\x16\n\x0eignored_fields\x18\x0c \x03(\t\x12\x37\n\x0bidempotency\x18\r \x01(\x0b\x32\".grovekeeper.common.v1.Idempotency\"H\n\x08Response\x12\n\n\x02id\x18\x01 \x01(\t\x12\x12\n\nsession_id\x18\x02 \x01(\t\x12\x0e\n\x06status\x18\x03 \x01(\t\x12\x0c\n\x04json\x18\x04 \x01(\x0c\" \n\x12GetResponseRequest\x12\n\n\x02id\x18\x01 \x01(\t\"2\n\x15\x46ollowResponseRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12\r\n\x05\x61\x66ter\x18\x02 \x01(\x03\"N\n\x05\x45vent\x12\x17\n\x0fsequence_number\x18\x01 \x01(\x03\x12\x0c\n\x04type\x18\x02 \x01(\t\x12\x0c\n\x04json\x18\x03 \x01(\x0c\x12\x10\n\x08terminal\x18\x04 \x01(\x08\":\n\nEventBatch\x12,\n\x06\x65vents\x18\x01 \x03(\x0b\x32\x1c.grovekeeper.runner.v1.Event\"#\n\x15\x43\x61ncelResponseRequest\x12\n\n\x02id\x18\x01 \x01(\t\"\"\n\x14\x43\x61ncelSessionRequest\x12\n\n\x02id\x18\x01 \x01(\t\"3\n\x15\x43\x61ncelSessionResponse\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0e\n\x06status\x18\x02 \x01(\t2\xa0\x06\n\tHarnesses\x12\\\n\rCreateHarness\x12+.grovekeeper.runner.v1.CreateHarnessRequest\x1a\x1e.grovekeeper.runner.v1.Harness\x12V\n\nGetHarness\x12(.grovekeeper.runner.v1.GetHarnessRequest\x1a\x1e.grovekeeper.runner.v1.Harness\x12j\n\rListHarnesses\x12+.grovekeeper.runner.v1.ListHarnessesRequest\x1a,.grovekeeper.runner.v1.ListHarnessesResponse\x12\\\n\rUpdateHarness\x12+.grovekeeper.runner.v1.UpdateHarnessRequest\x1a\x1e.grovekeeper.runner.v1.Harness\x12j\n\rDeleteHarness\x12+.grovekeeper.runner.v1.DeleteHarnessRequest\x1a,.grovekeeper.runner.v1.DeleteHarnessResponse\x12\x61\n\x0bSetMemories\x12).grovekeeper.runner.v1.SetMemoriesRequest\x1a\'.grovekeeper.runner.v1.MemoriesResponse\x12\x61\n\x0bGetMemories\x12).grovekeeper.runner.v1.GetMemoriesRequest\x1a\'.grovekeeper.runner.v1.MemoriesResponse\x12\x61\n\nListModels\x12(.grovekeeper.runner.v1.ListModelsRequest\x1a).grovekeeper.runner.v1.ListModelsResponse2\xf9\x03\n\tResponses\x12_\n\x0e\x43reateResponse\x12,.grovekeeper.runner.v1.CreateResponseRequest\x1a\x1f.grovekeeper.runner.v1.Response\x12Y\n\x0bGetResponse\x12).grovekeeper.runner.v1.GetResponseRequest\x1a\x1f.grovekeeper.runner.v1.Response\x12\x63\n\x0e\x46ollowResponse\x12,.grovekeeper.runner.v1.FollowResponseRequest\x1a!.grovekeeper.runner.v1.EventBatch0\x01\x12_\n\x0e\x43\x61ncelResponse\x12,.grovekeeper.runner.v1.CancelResponseRequest\x1a\x1f.grovekeeper.runner.v1.Response\x12j\n\rCancelSession\x12+.grovekeeper.runner.v1.CancelSessionRequest\x1a,.grovekeeper.runner.v1.CancelSessionResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dprotos/runner/v1/runner.proto\x12\x15grovekeeper.runner.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dprotos/common/v1/common.proto\"\xe6\x01\n\x07Harness\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0c\n\x04\x62\x61se\x18\x03 \x01(\t\x12\x12\n\nbase_label\x18\x04 \x01(\t\x12\x15\n\rdefault_model\x18\x05 \x01(\t\x12\x15\n\rsystem_prompt\x18\x06 \x01(\t\x12\x16\n\x0e\x64isabled_tools\x18\x07 \x03(\t\x12\x10\n\x08max_step\x18\x08 \x01(\x05\x12\x17\n\x0ftimeout_seconds\x18\t \x01(\x05\x12.\n\ncreated_at\x18\n \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"C\n\nAttachment\x12\x11\n\tmemory_id\x18\x01 \x01(\t\x12\x0e\n\x06\x61\x63\x63\x65ss\x18\x02 \x01(\t\x12\x12\n\nis_default\x18\x03 \x01(\x08\"Z\n\x05Model\x12\n\n\x02id\x18\x01 \x01(\t\x12\r\n\x05label\x18\x02 \x01(\t\x12\x0f\n\x07\x62\x61\x63kend\x18\x03 \x01(\t\x12\x11\n\tavailable\x18\x04 \x01(\x08\x12\x12\n\nis_default\x18\x05 \x01(\x08\"\xdc\x01\n\x14\x43reateHarnessRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04\x62\x61se\x18\x02 \x01(\t\x12\x15\n\rdefault_model\x18\x03 \x01(\t\x12\x15\n\rsystem_prompt\x18\x04 \x01(\t\x12\x16\n\x0e\x64isabled_tools\x18\x05 \x03(\t\x12\x10\n\x08max_step\x18\x06 \x01(\x05\x12\x17\n\x0ftimeout_seconds\x18\x07 \x01(\x05\x12\x37\n\x0bidempotency\x18\x08 \x01(\x0b\x32\".grovekeeper.common.v1.Idempotency\"\x1f\n\x11GetHarnessRequest\x12\n\n\x02id\x18\x01 \x01(\t\"\x16\n\x14ListHarnessesRequest\"J\n\x15ListHarnessesResponse\x12\x31\n\tharnesses\x18\x01 \x03(\x0b\x32\x1e.grovekeeper.runner.v1.Harness\"\xa1\x01\n\x14UpdateHarnessRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x15\n\rdefault_model\x18\x03 \x01(\t\x12\x15\n\rsystem_prompt\x18\x04 \x01(\t\x12\x16\n\x0e\x64isabled_tools\x18\x05 \x03(\t\x12\x10\n\x08max_step\x18\x06 \x01(\x05\x12\x17\n\x0ftimeout_seconds\x18\x07 \x01(\x05\"\"\n\x14\x44\x65leteHarnessRequest\x12\n\n\x02id\x18\x01 \x01(\t\"#\n\x15\x44\x65leteHarnessResponse\x12\n\n\x02id\x18\x01 \x01(\t\"\x96\x01\n\x12SetMemoriesRequest\x12\x12\n\nharness_id\x18\x01 \x01(\t\x12\x33\n\x08memories\x18\x02 \x03(\x0b\x32!.grovekeeper.runner.v1.Attachment\x12\x37\n\x0bidempotency\x18\x03 \x01(\x0b\x32\".grovekeeper.common.v1.Idempotency\"(\n\x12GetMemoriesRequest\x12\x12\n\nharness_id\x18\x01 \x01(\t\"w\n\x10MemoriesResponse\x12\x33\n\x08memories\x18\x01 \x03(\x0b\x32!.grovekeeper.runner.v1.Attachment\x12.\n\x07notices\x18\x02 \x03(\x0b\x32\x1d.grovekeeper.runner.v1.Notice\":\n\x06Notice\x12\x0c\n\x04\x63ode\x18\x01 \x01(\t\x12\x11\n\tmemory_id\x18\x02 \x01(\t\x12\x0f\n\x07message\x18\x03 \x01(\t\"\'\n\x11ListModelsRequest\x12\x12\n\nharness_id\x18\x01 \x01(\t\"\\\n\x07\x42\x61\x63kend\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x15\n\rdefault_model\x18\x02 \x01(\t\x12,\n\x06models\x18\x03 \x03(\x0b\x32\x1c.grovekeeper.runner.v1.Model\"F\n\x12ListModelsResponse\x12\x30\n\x08\x62\x61\x63kends\x18\x01 \x03(\x0b\x32\x1e.grovekeeper.runner.v1.Backend\"\xca\x02\n\x15\x43reateResponseRequest\x12\r\n\x05input\x18\x01 \x01(\x0c\x12\r\n\x05model\x18\x02 \x01(\t\x12\x12\n\nharness_id\x18\x03 \x01(\t\x12\x11\n\tmemory_id\x18\x04 \x01(\t\x12\x1c\n\x14previous_response_id\x18\x05 \x01(\t\x12\x14\n\x0cinstructions\x18\x06 \x01(\t\x12\r\n\x05store\x18\x07 \x01(\x08\x12\x19\n\x11max_output_tokens\x18\x08 \x01(\x05\x12\x10\n\x08max_step\x18\t \x01(\x05\x12\x17\n\x0ftimeout_seconds\x18\n \x01(\x05\x12\x12\n\nbackground\x18\x0b \x01(\x08\x12\x16\n\x0eignored_fields\x18\x0c \x03(\t\x12\x37\n\x0bidempotency\x18\r \x01(\x0b\x32\".grovekeeper.common.v1.Idempotency\"H\n\x08Response\x12\n\n\x02id\x18\x01 \x01(\t\x12\x12\n\nsession_id\x18\x02 \x01(\t\x12\x0e\n\x06status\x18\x03 \x01(\t\x12\x0c\n\x04json\x18\x04 \x01(\x0c\" \n\x12GetResponseRequest\x12\n\n\x02id\x18\x01 \x01(\t\"2\n\x15\x46ollowResponseRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12\r\n\x05\x61\x66ter\x18\x02 \x01(\x03\"N\n\x05\x45vent\x12\x17\n\x0fsequence_number\x18\x01 \x01(\x03\x12\x0c\n\x04type\x18\x02 \x01(\t\x12\x0c\n\x04json\x18\x03 \x01(\x0c\x12\x10\n\x08terminal\x18\x04 \x01(\x08\":\n\nEventBatch\x12,\n\x06\x65vents\x18\x01 \x03(\x0b\x32\x1c.grovekeeper.runner.v1.Event\"#\n\x15\x43\x61ncelResponseRequest\x12\n\n\x02id\x18\x01 \x01(\t\"\"\n\x14\x43\x61ncelSessionRequest\x12\n\n\x02id\x18\x01 \x01(\t\"3\n\x15\x43\x61ncelSessionResponse\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0e\n\x06status\x18\x02 \x01(\t2\xa0\x06\n\tHarnesses\x12\\\n\rCreateHarness\x12+.grovekeeper.runner.v1.CreateHarnessRequest\x1a\x1e.grovekeeper.runner.v1.Harness\x12V\n\nGetHarness\x12(.grovekeeper.runner.v1.GetHarnessRequest\x1a\x1e.grovekeeper.runner.v1.Harness\x12j\n\rListHarnesses\x12+.grovekeeper.runner.v1.ListHarnessesRequest\x1a,.grovekeeper.runner.v1.ListHarnessesResponse\x12\\\n\rUpdateHarness\x12+.grovekeeper.runner.v1.UpdateHarnessRequest\x1a\x1e.grovekeeper.runner.v1.Harness\x12j\n\rDeleteHarness\x12+.grovekeeper.runner.v1.DeleteHarnessRequest\x1a,.grovekeeper.runner.v1.DeleteHarnessResponse\x12\x61\n\x0bSetMemories\x12).grovekeeper.runner.v1.SetMemoriesRequest\x1a\'.grovekeeper.runner.v1.MemoriesResponse\x12\x61\n\x0bGetMemories\x12).grovekeeper.runner.v1.GetMemoriesRequest\x1a\'.grovekeeper.runner.v1.MemoriesResponse\x12\x61\n\nListModels\x12(.grovekeeper.runner.v1.ListModelsRequest\x1a).grovekeeper.runner.v1.ListModelsResponse2\xf9\x03\n\tResponses\x12_\n\x0e\x43reateResponse\x12,.grovekeeper.runner.v1.CreateResponseRequest\x1a\x1f.grovekeeper.runner.v1.Response\x12Y\n\x0bGetResponse\x12).grovekeeper.runner.v1.GetResponseRequest\x1a\x1f.grovekeeper.runner.v1.Response\x12\x63\n\x0e\x46ollowResponse\x12,.grovekeeper.runner.v1.FollowResponseRequest\x1a!.grovekeeper.runner.v1.EventBatch0\x01\x12_\n\x0e\x43\x61ncelResponse\x12,.grovekeeper.runner.v1.CancelResponseRequest\x1a\x1f.grovekeeper.runner.v1.Response\x12j\n\rCancelSession\x12+.grovekeeper.runner.v1.CancelSessionRequest\x1a,.grovekeeper.runner.v1.CancelSessionResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -53,38 +53,40 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_DELETEHARNESSREQUEST']._serialized_end=1068
   _globals['_DELETEHARNESSRESPONSE']._serialized_start=1070
   _globals['_DELETEHARNESSRESPONSE']._serialized_end=1105
-  _globals['_SETMEMORIESREQUEST']._serialized_start=1107
-  _globals['_SETMEMORIESREQUEST']._serialized_end=1200
-  _globals['_GETMEMORIESREQUEST']._serialized_start=1202
-  _globals['_GETMEMORIESREQUEST']._serialized_end=1242
-  _globals['_MEMORIESRESPONSE']._serialized_start=1244
-  _globals['_MEMORIESRESPONSE']._serialized_end=1315
-  _globals['_LISTMODELSREQUEST']._serialized_start=1317
-  _globals['_LISTMODELSREQUEST']._serialized_end=1356
-  _globals['_BACKEND']._serialized_start=1358
-  _globals['_BACKEND']._serialized_end=1450
-  _globals['_LISTMODELSRESPONSE']._serialized_start=1452
-  _globals['_LISTMODELSRESPONSE']._serialized_end=1522
-  _globals['_CREATERESPONSEREQUEST']._serialized_start=1525
-  _globals['_CREATERESPONSEREQUEST']._serialized_end=1855
-  _globals['_RESPONSE']._serialized_start=1857
-  _globals['_RESPONSE']._serialized_end=1929
-  _globals['_GETRESPONSEREQUEST']._serialized_start=1931
-  _globals['_GETRESPONSEREQUEST']._serialized_end=1963
-  _globals['_FOLLOWRESPONSEREQUEST']._serialized_start=1965
-  _globals['_FOLLOWRESPONSEREQUEST']._serialized_end=2015
-  _globals['_EVENT']._serialized_start=2017
-  _globals['_EVENT']._serialized_end=2095
-  _globals['_EVENTBATCH']._serialized_start=2097
-  _globals['_EVENTBATCH']._serialized_end=2155
-  _globals['_CANCELRESPONSEREQUEST']._serialized_start=2157
-  _globals['_CANCELRESPONSEREQUEST']._serialized_end=2192
-  _globals['_CANCELSESSIONREQUEST']._serialized_start=2194
-  _globals['_CANCELSESSIONREQUEST']._serialized_end=2228
-  _globals['_CANCELSESSIONRESPONSE']._serialized_start=2230
-  _globals['_CANCELSESSIONRESPONSE']._serialized_end=2281
-  _globals['_HARNESSES']._serialized_start=2284
-  _globals['_HARNESSES']._serialized_end=3084
-  _globals['_RESPONSES']._serialized_start=3087
-  _globals['_RESPONSES']._serialized_end=3592
+  _globals['_SETMEMORIESREQUEST']._serialized_start=1108
+  _globals['_SETMEMORIESREQUEST']._serialized_end=1258
+  _globals['_GETMEMORIESREQUEST']._serialized_start=1260
+  _globals['_GETMEMORIESREQUEST']._serialized_end=1300
+  _globals['_MEMORIESRESPONSE']._serialized_start=1302
+  _globals['_MEMORIESRESPONSE']._serialized_end=1421
+  _globals['_NOTICE']._serialized_start=1423
+  _globals['_NOTICE']._serialized_end=1481
+  _globals['_LISTMODELSREQUEST']._serialized_start=1483
+  _globals['_LISTMODELSREQUEST']._serialized_end=1522
+  _globals['_BACKEND']._serialized_start=1524
+  _globals['_BACKEND']._serialized_end=1616
+  _globals['_LISTMODELSRESPONSE']._serialized_start=1618
+  _globals['_LISTMODELSRESPONSE']._serialized_end=1688
+  _globals['_CREATERESPONSEREQUEST']._serialized_start=1691
+  _globals['_CREATERESPONSEREQUEST']._serialized_end=2021
+  _globals['_RESPONSE']._serialized_start=2023
+  _globals['_RESPONSE']._serialized_end=2095
+  _globals['_GETRESPONSEREQUEST']._serialized_start=2097
+  _globals['_GETRESPONSEREQUEST']._serialized_end=2129
+  _globals['_FOLLOWRESPONSEREQUEST']._serialized_start=2131
+  _globals['_FOLLOWRESPONSEREQUEST']._serialized_end=2181
+  _globals['_EVENT']._serialized_start=2183
+  _globals['_EVENT']._serialized_end=2261
+  _globals['_EVENTBATCH']._serialized_start=2263
+  _globals['_EVENTBATCH']._serialized_end=2321
+  _globals['_CANCELRESPONSEREQUEST']._serialized_start=2323
+  _globals['_CANCELRESPONSEREQUEST']._serialized_end=2358
+  _globals['_CANCELSESSIONREQUEST']._serialized_start=2360
+  _globals['_CANCELSESSIONREQUEST']._serialized_end=2394
+  _globals['_CANCELSESSIONRESPONSE']._serialized_start=2396
+  _globals['_CANCELSESSIONRESPONSE']._serialized_end=2447
+  _globals['_HARNESSES']._serialized_start=2450
+  _globals['_HARNESSES']._serialized_end=3250
+  _globals['_RESPONSES']._serialized_start=3253
+  _globals['_RESPONSES']._serialized_end=3758
 # @@protoc_insertion_point(module_scope)

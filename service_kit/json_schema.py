@@ -1,0 +1,129 @@
+"""JSON Schemas that callers write: compiled within bounds, and instances checked against them.
+
+A schema comes from outside and is run on an event loop, so what would make it reach out or run long is refused:
+references leave the document nowhere and never in a circle, patterns take linear time, and all references
+spelled out come to a bounded size. Numbers of any size are compared exactly.
+"""
+
+import json
+from typing import Final, NoReturn, cast
+
+import jsonschema_rs
+
+from service_kit.errors import GroveError
+
+__all__ = ["MAX_BYTES", "JsonSchema", "json_schema"]
+
+MAX_BYTES: Final = 64 * 1024
+"""Longest schema, UTF-8."""
+_MAX_NODES: Final = 20_000
+_MAX_DEPTH: Final = 64
+_MAX_REASON: Final = 300
+_PATTERNS: Final = jsonschema_rs.RegexOptions(size_limit=1_000_000, dfa_size_limit=1_000_000)
+_REFUSED: Final = frozenset({"$dynamicRef", "$recursiveRef", "$anchor", "$dynamicAnchor"})
+
+
+class JsonSchema:
+    """A schema that was compiled; see :func:`json_schema`."""
+
+    def __init__(self, compiled: jsonschema_rs.Validator) -> None:
+        self._compiled = compiled
+
+    def check(self, instance: bytes, param: str) -> None:
+        """``memory_invalid`` naming what does not fit, unless ``instance`` (UTF-8 JSON) is valid by the schema."""
+        try:
+            value = cast("object", json.loads(instance))
+            error = next(iter(self._compiled.iter_errors(value)), None)
+        except (ValueError, RecursionError):
+            raise GroveError("memory_invalid", f"{param} is not valid JSON.", param=param) from None
+        if error is not None:
+            where = ".".join([param, *(str(one) for one in error.instance_path)])
+            raise GroveError("memory_invalid", f"{where} does not fit: {_short(error.message)}.", param=where)
+
+
+def json_schema(written: bytes, param: str) -> JsonSchema:
+    """A schema (UTF-8 JSON, draft 2020-12 unless it names another). ``memory_invalid`` for one that is not taken."""
+    if len(written) > MAX_BYTES:
+        raise _refused(f"is longer than {MAX_BYTES} bytes", param)
+    try:
+        root = cast("object", json.loads(written))
+        if not isinstance(root, dict):
+            raise _refused("is not a JSON object", param)
+        _Bounds(cast("dict[str, object]", root), param).check()
+        compiled = jsonschema_rs.validator_for(
+            written.decode(), retriever=_nowhere, pattern_options=_PATTERNS
+        )
+    except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError) as error:
+        raise _refused(f"is not a JSON Schema: {_short(_first_line(error))}", param) from None
+    except (ValueError, RecursionError):
+        raise _refused("is not valid JSON", param) from None
+    return JsonSchema(compiled)
+
+
+class _Bounds:
+    """How large a schema is with every reference spelled out."""
+
+    def __init__(self, root: dict[str, object], param: str) -> None:
+        self._root = root
+        self._param = param
+        self._sizes: dict[str, int] = {}
+        self._open: set[str] = set()
+
+    def check(self) -> None:
+        if self._size(self._root, 0) > _MAX_NODES:
+            raise _refused("is too large with its references spelled out", self._param)
+
+    def _size(self, node: object, depth: int) -> int:
+        if depth > _MAX_DEPTH:
+            raise _refused(f"is nested more than {_MAX_DEPTH} levels deep", self._param)
+        if isinstance(node, list):
+            return 1 + sum(self._size(one, depth + 1) for one in cast("list[object]", node))
+        if not isinstance(node, dict):
+            return 1
+        fields = cast("dict[str, object]", node)
+        total = 1
+        for name, value in fields.items():
+            if isinstance(value, str) and (name in _REFUSED or (name == "$id" and depth)):
+                raise _refused(f"uses {name}", self._param)
+            if name == "$ref" and isinstance(value, str):
+                total += self._target(value, depth)
+            else:
+                total += self._size(value, depth + 1)
+        return total
+
+    def _target(self, reference: str, depth: int) -> int:
+        if not reference.startswith("#/"):
+            raise _refused("has a reference that is not of the form #/…", self._param)
+        if reference in self._open:
+            raise _refused("refers to itself", self._param)
+        if reference not in self._sizes:
+            self._open.add(reference)
+            self._sizes[reference] = self._size(self._at(reference), depth + 1)
+            self._open.discard(reference)
+        return self._sizes[reference]
+
+    def _at(self, reference: str) -> object:
+        node = cast("object", self._root)
+        for name in reference[2:].split("/"):
+            key = name.replace("~1", "/").replace("~0", "~")
+            if isinstance(node, dict):
+                node = cast("dict[str, object]", node).get(key)
+            else:
+                raise _refused(f"has a reference to nothing: {_short(reference)}", self._param)
+        return node
+
+
+def _nowhere(uri: str, /) -> NoReturn:
+    raise ValueError(f"no schema is fetched: {uri}")
+
+
+def _refused(reason: str, param: str) -> GroveError:
+    return GroveError("memory_invalid", f"The schema {reason}.", param=param)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _MAX_REASON else text[: _MAX_REASON - 1] + "…"
