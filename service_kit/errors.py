@@ -75,7 +75,7 @@ TABLE: Final[Mapping[str, Rule]] = MappingProxyType(
         "grovekeeper_not_found": Rule(404, _REQUEST, "NOT_FOUND"),
         "grovekeeper_method_not_allowed": Rule(405, _REQUEST, "UNIMPLEMENTED"),
         "grovekeeper_conflict": Rule(409, _REQUEST, "ABORTED"),
-        "grovekeeper_idempotency_mismatch": Rule(409, _REQUEST, "FAILED_PRECONDITION"),
+        "grovekeeper_idempotency_mismatch": Rule(422, _REQUEST, "FAILED_PRECONDITION"),
         "grovekeeper_too_large": Rule(413, _REQUEST, "OUT_OF_RANGE"),
         "grovekeeper_unavailable": Rule(503, _SERVER, "UNAVAILABLE", retryable=True),
         "grovekeeper_deadline": Rule(504, _SERVER, "DEADLINE_EXCEEDED", retryable=True),

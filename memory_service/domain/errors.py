@@ -50,13 +50,6 @@ def asks_nothing() -> GroveError:
     return GroveError("memory_invalid", "A recall needs at least one of query, text and filters.")
 
 
-def idempotency_mismatch() -> GroveError:
-    """A key that was used for another request."""
-    return GroveError(
-        "grovekeeper_idempotency_mismatch", "This Idempotency-Key was used for a different request."
-    )
-
-
 def invalid(message: str, param: str) -> GroveError:
     """A request field that is not acceptable."""
     return GroveError("invalid_input", message, param=param)

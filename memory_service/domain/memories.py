@@ -3,23 +3,25 @@
 import hashlib
 from typing import Final
 
+import msgspec
+
 from memory_service.domain import errors
 from memory_service.domain.describe import Describer
+from memory_service.domain.keyed import Keyed
 from memory_service.domain.model import (
     Capabilities,
     Changed,
     Description,
-    Idempotency,
     Memory,
     MemoryPage,
     Node,
     Page,
     Privilege,
 )
-from memory_service.domain.ports import AccessTree, Descriptions, Provider, Transaction
+from memory_service.domain.ports import AccessTree, Descriptions, Provider
 from service_kit.clock import Clock
 from service_kit.errors import GroveError
-from service_kit.identity import current_passport
+from service_kit.idempotency import Idempotency
 from service_kit.ids import new_id
 
 MAX_NAME: Final = 200
@@ -28,6 +30,9 @@ MAX_DESCRIPTION: Final = 4_000
 """Longest description, in characters."""
 
 _CREATE: Final = "create_memory"
+
+_encoder: Final = msgspec.json.Encoder()
+_answers: Final = msgspec.json.Decoder(Memory)
 
 
 class Memories:
@@ -60,32 +65,37 @@ class Memories:
         """
         _check_name(stated.name)
         _check_description(stated.description)
-        principal = current_passport().principal
-        done = await self._created_before(principal, idempotency)
+        key = Keyed.of(_CREATE, idempotency)
+        done = await self._descriptions.answered(key)
         if done is not None:
-            return await self._describer.one(done, None)
+            return await self._again(done)
         provider = await self._provider_for(stated.provider, parent_id)
-        memory_id = _derived_id(principal, idempotency) if idempotency.key else new_id("hmem")
+        memory_id = _derived_id(key) if key else new_id("hmem")
         now = self._clock.now()
         description = Description(memory_id, stated.name, stated.description, provider, now, now)
         async with self._descriptions.begin() as tx:
-            if idempotency.key:
-                await self._claim(tx, principal, idempotency, memory_id)
-            await tx.add(description)
-        node = await self._plant(description, parent_id, restricted=restricted, key=idempotency.key)
-        if idempotency.key:
-            async with self._descriptions.begin() as tx:
-                await tx.finish(principal, _CREATE, idempotency.key)
-        return Memory(node, description, 0)
+            done = await tx.claim(key)
+            if done is None:
+                await tx.add(description)
+        if done is not None:
+            return await self._again(done)
+        node = await self._plant(description, parent_id, restricted=restricted, key=key)
+        return await self._settled(key, Memory(node, description, 0))
 
-    async def _claim(self, tx: Transaction, principal: str, idempotency: Idempotency, memory_id: str) -> None:
-        """Use the key for this request, or go on with it where the same request was cut short."""
-        await tx.remember(principal, _CREATE, idempotency, memory_id)
-        used = await tx.remembered(principal, _CREATE, idempotency.key)
-        if used is not None and used.request_sha256 != idempotency.request_sha256:
-            raise errors.idempotency_mismatch()
+    async def _again(self, answer: bytes) -> Memory:
+        """What a repeat is answered, as long as its caller still sees the memory."""
+        memory = _answers.decode(answer)
+        await self._access.check(memory.node.id, None)
+        return memory
 
-    async def _plant(self, description: Description, parent_id: str, *, restricted: bool, key: str) -> Node:
+    async def _settled(self, key: Keyed, memory: Memory) -> Memory:
+        """Keeps the answer of a key, and answers what is kept."""
+        if not key:
+            return memory
+        async with self._descriptions.begin() as tx:
+            return _answers.decode(await tx.settle(key, _encoder.encode(memory), memory.node.id))
+
+    async def _plant(self, description: Description, parent_id: str, *, restricted: bool, key: Keyed) -> Node:
         """Makes the node. Refused, its description goes too; that of a keyed one is left to the reconciler,
         for it may be shared with a repeat that is under way.
         """
@@ -95,7 +105,7 @@ class Memories:
             if not error.retryable:
                 async with self._descriptions.begin() as tx:
                     if key:
-                        await tx.forget_key(current_passport().principal, _CREATE, key)
+                        await tx.release(key)
                     else:
                         await tx.remove([description.id])
             raise
@@ -157,18 +167,6 @@ class Memories:
         """The capability documents of the connected providers."""
         return await self._provider.describe()
 
-    async def _created_before(self, principal: str, idempotency: Idempotency) -> str | None:
-        """The memory an earlier request with this key created, if it came to that."""
-        if not idempotency.key:
-            return None
-        async with self._descriptions.begin() as tx:
-            earlier = await tx.remembered(principal, _CREATE, idempotency.key)
-        if earlier is None:
-            return None
-        if earlier.request_sha256 != idempotency.request_sha256:
-            raise errors.idempotency_mismatch()
-        return earlier.memory_id if earlier.finished else None
-
     async def _provider_for(self, named: str, parent_id: str) -> str:
         """The provider named, else the parent's, else the default. Needs ``create`` on the parent."""
         if parent_id:
@@ -186,11 +184,11 @@ class Memories:
         return parent.provider
 
 
-def _derived_id(principal: str, idempotency: Idempotency) -> str:
+def _derived_id(key: Keyed) -> str:
     """The id a keyed create always gets; another request under the same key, once that is free again, gets
     another. Knowing it opens nothing: access never depends on an id.
     """
-    text = f"{principal}\n{idempotency.key}\n{idempotency.request_sha256.hex()}"
+    text = f"{key.principal}\n{key.idempotency.key}\n{key.idempotency.request_sha256.hex()}"
     return "hmem_" + hashlib.sha256(text.encode()).hexdigest()[:32]
 
 

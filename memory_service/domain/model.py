@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
+from service_kit.idempotency import Idempotency
+
 
 class Privilege(StrEnum):
     """What a grant permits (Memories, section 3.1)."""
@@ -84,23 +86,6 @@ class MemoryPage:
 
     memories: tuple[Memory, ...]
     next_cursor: str
-
-
-@dataclass(frozen=True, slots=True)
-class Remembered:
-    """What an idempotency key was used for: the memory, the request's hash, and whether it was done."""
-
-    memory_id: str
-    request_sha256: bytes
-    finished: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Idempotency:
-    """A caller's key, unique per principal and operation, and the hash of its request."""
-
-    key: str = ""
-    request_sha256: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,13 +5,13 @@ from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from typing import Protocol
 
+from memory_service.domain.keyed import Keyed
 from memory_service.domain.model import (
     Address,
     Capabilities,
     Description,
     Erased,
     Found,
-    Idempotency,
     Job,
     Node,
     NodePage,
@@ -22,7 +22,6 @@ from memory_service.domain.model import (
     Question,
     Record,
     RecordPage,
-    Remembered,
     Stamp,
     Stated,
 )
@@ -95,28 +94,25 @@ class AccessTree(Protocol):
 class Transaction(Protocol):
     """Verbs of one transaction on what this service keeps."""
 
-    async def remembered(self, principal: str, operation: str, key: str) -> Remembered | None:
-        """What is stored under an idempotency key, if anything; nobody else changes it until the end."""
+    async def claim(self, key: Keyed) -> bytes | None:
+        """None when the write is to be done and settled, else what it answered the first time (always None
+        without a key). Waits for a repeat under way. ``grovekeeper_idempotency_mismatch``; ``memory_not_found``
+        when the answer went with its memory.
+        """
+        ...
+
+    async def settle(self, key: Keyed, answer: bytes, memory_id: str | None) -> bytes:
+        """Keeps what a claimed key answers and answers what is kept. It goes with ``memory_id``, if any."""
+        ...
+
+    async def release(self, key: Keyed) -> None:
+        """What a claim was for was refused: the key is free again, unless it was settled."""
         ...
 
     async def add(self, description: Description) -> None:
         """Stores the description of a memory that is being made. One that is there already, from an attempt
         that was cut short, stays and counts as just made.
         """
-        ...
-
-    async def remember(
-        self, principal: str, operation: str, idempotency: Idempotency, memory_id: str
-    ) -> None:
-        """Stores what a key is used for, as not finished."""
-        ...
-
-    async def finish(self, principal: str, operation: str, key: str) -> None:
-        """What the key is used for was done."""
-        ...
-
-    async def forget_key(self, principal: str, operation: str, key: str) -> None:
-        """What the key was used for was refused: it is as if it had not been used, unless it was finished."""
         ...
 
     async def change(
@@ -155,6 +151,10 @@ class Descriptions(Protocol):
 
     async def ids_after(self, after: str, limit: int, before: datetime) -> tuple[str, ...]:
         """Ids in order, after one, of memories created before a moment. For reconciliation."""
+        ...
+
+    async def answered(self, key: Keyed) -> bytes | None:
+        """What a key answered, if anything, without claiming it. Raises as :meth:`Transaction.claim` does."""
         ...
 
     async def drop_old_keys(self, before: datetime) -> None:

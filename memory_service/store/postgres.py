@@ -7,7 +7,9 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Final
 
-from memory_service.domain.model import Description, Idempotency, Purge, Remembered
+from memory_service.domain.keyed import Keyed
+from memory_service.domain.model import Description, Purge
+from service_kit.db import keys
 from service_kit.db.pool import Database
 from service_kit.db.tx import Row, Tx
 from service_kit.jobs import Jobs
@@ -27,15 +29,16 @@ class PostgresTransaction:
         self._tx = tx
         self._jobs = jobs
 
-    async def remembered(self, principal: str, operation: str, key: str) -> Remembered | None:
-        row = await self._tx.fetch_one(
-            "select memory_id, request_sha256, finished from idempotency"
-            " where principal = %s and operation = %s and key = %s for update",
-            (principal, operation, key),
+    async def claim(self, key: Keyed) -> bytes | None:
+        return await keys.claim(self._tx, key.principal, key.operation, key.idempotency)
+
+    async def settle(self, key: Keyed, answer: bytes, memory_id: str | None) -> bytes:
+        return await keys.settle(
+            self._tx, key.principal, key.operation, key.idempotency, answer, memory_id=memory_id
         )
-        if row is None:
-            return None
-        return Remembered(row["memory_id"], bytes(row["request_sha256"]), row["finished"])
+
+    async def release(self, key: Keyed) -> None:
+        await keys.release(self._tx, key.principal, key.operation, key.idempotency)
 
     async def add(self, description: Description) -> None:
         await self._tx.execute(
@@ -43,27 +46,6 @@ class PostgresTransaction:
             " values (%(id)s, %(name)s, %(description)s, %(provider)s, %(created_at)s, %(updated_at)s)"
             " on conflict (id) do update set created_at = excluded.created_at",
             asdict(description),
-        )
-
-    async def remember(
-        self, principal: str, operation: str, idempotency: Idempotency, memory_id: str
-    ) -> None:
-        await self._tx.execute(
-            "insert into idempotency (principal, operation, key, request_sha256, memory_id, finished)"
-            " values (%s, %s, %s, %s, %s, false) on conflict do nothing",
-            (principal, operation, idempotency.key, idempotency.request_sha256, memory_id),
-        )
-
-    async def finish(self, principal: str, operation: str, key: str) -> None:
-        await self._tx.execute(
-            "update idempotency set finished = true where principal = %s and operation = %s and key = %s",
-            (principal, operation, key),
-        )
-
-    async def forget_key(self, principal: str, operation: str, key: str) -> None:
-        await self._tx.execute(
-            "delete from idempotency where principal = %s and operation = %s and key = %s and not finished",
-            (principal, operation, key),
         )
 
     async def change(
@@ -85,6 +67,7 @@ class PostgresTransaction:
             " returning id, provider",
             (list(memory_ids), made_before),
         )
+        await keys.forget_memories(self._tx, [row["id"] for row in rows])
         by_provider: dict[str, list[str]] = defaultdict(list)
         for row in rows:
             by_provider[row["provider"]].append(row["id"])
@@ -136,9 +119,13 @@ class PostgresDescriptions:
             )
         return tuple(row["id"] for row in rows)
 
+    async def answered(self, key: Keyed) -> bytes | None:
+        async with self._database.read() as tx:
+            return await keys.answered(tx, key.principal, key.operation, key.idempotency)
+
     async def drop_old_keys(self, before: datetime) -> None:
         async with self._database.begin() as tx:
-            await tx.execute("delete from idempotency where created_at < %s", (before,))
+            await keys.drop_old(tx, before)
 
 
 def _description(row: Row) -> Description:

@@ -304,7 +304,7 @@ def test_everything_sent_twice_with_one_key_happens_once(company: Company):
         changed = body | {"description": "no", "input": "Reply with exactly: twice"} | {"note": 1}
         with pytest.raises(Refused) as refusal:
             alice.post(path, changed, key)
-        assert (refusal.value.status, refusal.value.code) == (409, "grovekeeper_idempotency_mismatch"), path
+        assert (refusal.value.status, refusal.value.code) == (422, "grovekeeper_idempotency_mismatch"), path
     assert names(alice.listing(f"parent={company.sales}")) == ["Acme", "Globex"]
     assert len(alice.records(acme, "types=fact,episode")) <= 3
     assert [one["content"] for one in alice.records(acme, "types=episode")] == ["We pay within thirty days."]

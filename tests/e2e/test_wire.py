@@ -146,7 +146,7 @@ def test_a_repeated_task_waits_for_the_first_and_answers_the_same(alice: Person)
     assert again["id"] == started["id"]
     with pytest.raises(Refused) as refused:
         alice.call("POST", "/v1/responses", {**body, "input": "Something else."}, key="once")
-    assert (refused.value.status, refused.value.code) == (409, "grovekeeper_idempotency_mismatch")
+    assert (refused.value.status, refused.value.code) == (422, "grovekeeper_idempotency_mismatch")
 
 
 def test_cancelling_keeps_what_was_written_and_the_session(alice: Person):

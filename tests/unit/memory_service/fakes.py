@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from memory_service.domain import errors
+from memory_service.domain.keyed import Keyed
 from memory_service.domain.model import (
     Address,
     Capabilities,
@@ -13,7 +14,6 @@ from memory_service.domain.model import (
     Erased,
     Found,
     Hit,
-    Idempotency,
     Job,
     Node,
     NodePage,
@@ -24,11 +24,11 @@ from memory_service.domain.model import (
     Question,
     Record,
     RecordPage,
-    Remembered,
     Stamp,
     Stated,
 )
 from service_kit.errors import GroveError
+from service_kit.idempotency import mismatch
 
 EVERYTHING = tuple(Privilege)
 NOW = datetime(2026, 10, 4, tzinfo=UTC)
@@ -135,8 +135,8 @@ class Shelf:
     """Descriptions and what a transaction did to them."""
 
     kept: dict[str, Description] = field(default_factory=dict[str, Description])
-    keys: dict[tuple[str, str, str], Remembered] = field(
-        default_factory=dict[tuple[str, str, str], Remembered]
+    keys: dict[tuple[str, str, str], tuple[bytes, bytes | None]] = field(
+        default_factory=dict[tuple[str, str, str], tuple[bytes, bytes | None]]
     )
     purges: list[Purge] = field(default_factory=list[Purge])
     clearings: int = 0
@@ -149,25 +149,31 @@ class Shelf:
     async def begin(self) -> AsyncGenerator["Shelf"]:
         yield self
 
-    async def remembered(self, principal: str, operation: str, key: str) -> Remembered | None:
-        return self.keys.get((principal, operation, key))
+    async def claim(self, key: Keyed) -> bytes | None:
+        if key:
+            self.keys.setdefault(_named(key), (key.idempotency.request_sha256, None))
+        return await self.answered(key)
+
+    async def answered(self, key: Keyed) -> bytes | None:
+        sha256, answer = self.keys.get(_named(key), (key.idempotency.request_sha256, None))
+        if sha256 != key.idempotency.request_sha256:
+            raise mismatch()
+        return answer
+
+    async def settle(self, key: Keyed, answer: bytes, memory_id: str | None) -> bytes:
+        if not key:
+            return answer
+        sha256, kept = self.keys[_named(key)]
+        self.keys[_named(key)] = sha256, kept or answer
+        return kept or answer
+
+    async def release(self, key: Keyed) -> None:
+        if self.keys[_named(key)][1] is None:
+            del self.keys[_named(key)]
 
     async def add(self, description: Description) -> None:
         kept = self.kept.setdefault(description.id, description)
         self.kept[description.id] = replace(kept, created_at=description.created_at)
-
-    async def remember(
-        self, principal: str, operation: str, idempotency: Idempotency, memory_id: str
-    ) -> None:
-        used = Remembered(memory_id, idempotency.request_sha256, finished=False)
-        self.keys.setdefault((principal, operation, idempotency.key), used)
-
-    async def finish(self, principal: str, operation: str, key: str) -> None:
-        self.keys[principal, operation, key] = replace(self.keys[principal, operation, key], finished=True)
-
-    async def forget_key(self, principal: str, operation: str, key: str) -> None:
-        if not self.keys[principal, operation, key].finished:
-            del self.keys[principal, operation, key]
 
     async def change(
         self, memory_id: str, name: str | None, description: str | None, now: datetime
@@ -204,6 +210,10 @@ class Shelf:
 
     async def drop_old_keys(self, before: datetime) -> None:
         return None
+
+
+def _named(key: Keyed) -> tuple[str, str, str]:
+    return key.principal, key.operation, key.idempotency.key
 
 
 @dataclass
