@@ -8,7 +8,7 @@ from gateway.clients.convert import cursor, idempotency, milliseconds, page, pri
 from gateway.errors import invalid
 from gateway.http import Idempotency
 from gateway.schemas import memories as schema
-from gateway.schemas.base import Count, UnsetType
+from gateway.schemas.base import UNSET, Count, UnsetType
 from protos.common.v1 import record_pb2
 from protos.memory.v1 import memory_pb2, memory_pb2_grpc
 
@@ -117,11 +117,27 @@ def _capabilities(message: record_pb2.Capabilities) -> schema.ProviderCapabiliti
         erase=schema.Erasing(unreachable=message.erase_unreachable) if message.erase_unreachable else False,
         prime=message.prime,
         consolidate=_unless_none(message.consolidate),
-        queries=schema.Queries(named=message.named_queries),
+        queries=schema.Queries(
+            named=message.named_queries,
+            languages=list(message.named_query_languages),
+            free=_free(message),
+        ),
         types=message.types,
         files=message.files,
-        content=schema.Holding(media=[], describes=False),
+        snapshots=message.snapshots,
+        content=schema.Holding(
+            media=list(message.content_media),
+            bytes=message.content_bytes or UNSET,
+            describes=message.content_describes,
+        ),
+        outside=message.outside,
     )
+
+
+def _free(message: record_pb2.Capabilities) -> schema.FreeQueries | Literal[False]:
+    if not message.free_query_languages:
+        return False
+    return schema.FreeQueries(languages=list(message.free_query_languages), write=message.free_query_write)
 
 
 def _unless_none(declared: str) -> str | Literal[False]:

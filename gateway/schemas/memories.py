@@ -150,17 +150,26 @@ class Erasing(Answer, kw_only=True, frozen=True):
     unreachable: str
 
 
+class FreeQueries(Answer, kw_only=True, frozen=True):
+    """The languages of free queries, and whether one may write (section 6.5)."""
+
+    languages: list[str]
+    write: bool
+
+
 class Queries(Answer, kw_only=True, frozen=True):
-    """Named and free queries."""
+    """Named and free queries; ``languages`` are those a named one may be written in."""
 
     named: bool
-    free: Literal[False] = False
+    languages: list[str]
+    free: FreeQueries | Literal[False]
 
 
 class Holding(Answer, kw_only=True, frozen=True):
-    """What content a provider keeps, in the later revision's words."""
+    """What content a provider keeps, in the later revision's words: ``bytes`` are ``kept`` or ``referenced``."""
 
     media: list[str]
+    bytes: str | UnsetType = UNSET
     describes: bool
 
 
@@ -181,7 +190,9 @@ class ProviderCapabilities(Answer, kw_only=True, frozen=True):
     queries: Queries
     types: bool
     files: bool
+    snapshots: bool
     content: Holding
+    outside: bool
 
 
 class Providers(Answer, kw_only=True, frozen=True):

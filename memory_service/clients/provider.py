@@ -61,10 +61,7 @@ class GrpcProvider:
     async def describe(self) -> tuple[Capabilities, ...]:
         async with _reachable():
             answer = await self._stub.Describe(wire.DescribeRequest())
-        return tuple(
-            Capabilities(one.id, one.recall_max_depth, one.files, bool(one.erase_unreachable), one)
-            for one in answer.providers
-        )
+        return tuple(_capabilities(one) for one in answer.providers)
 
     async def observe(self, address: Address, episodes: Sequence[Stated], stamp: Stamp) -> Observed:
         request = wire.ObserveRequest(
@@ -196,6 +193,22 @@ async def _reachable() -> AsyncGenerator[None]:
         if error.code not in _OUT_OF_REACH:
             raise
         raise GroveError("memory_unavailable", "The memory's provider did not answer; try again.") from error
+
+
+def _capabilities(document: record_pb2.Capabilities) -> Capabilities:
+    return Capabilities(
+        id=document.id,
+        max_depth=document.recall_max_depth,
+        files=document.files,
+        erase=bool(document.erase_unreachable),
+        payload=document,
+        types=document.types,
+        snapshots=document.snapshots,
+        structure=document.history_structure not in ("", "none"),
+        named_query_languages=tuple(document.named_query_languages),
+        free_query_languages=tuple(document.free_query_languages),
+        outside=document.outside,
+    )
 
 
 def _address(address: Address) -> wire.Address:

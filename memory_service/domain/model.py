@@ -220,13 +220,22 @@ class Recalled:
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What of a provider's capability document the rules here depend on."""
+    """What of a provider's capability document the rules here depend on.
+
+    ``structure`` is whether it keeps how the tree was; ``payload`` is the whole document.
+    """
 
     id: str
     max_depth: int
     files: bool
     erase: bool
     payload: object
+    types: bool = False
+    snapshots: bool = False
+    structure: bool = False
+    named_query_languages: tuple[str, ...] = ()
+    free_query_languages: tuple[str, ...] = ()
+    outside: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -190,9 +190,17 @@ def capabilities(one: Capabilities) -> record_pb2.Capabilities:
         erase_unreachable=one.erase_unreachable,
         prime=one.prime,
         consolidate=one.consolidate,
-        named_queries=one.named_queries,
+        named_queries=bool(one.named_query_languages),
         types=one.types,
         files=one.files,
+        named_query_languages=one.named_query_languages,
+        free_query_languages=one.free_query_languages,
+        free_query_write=one.free_query_write,
+        snapshots=one.snapshots,
+        content_media=one.content_media,
+        content_bytes=one.content_bytes,
+        content_describes=one.content_describes,
+        outside=one.outside,
     )
 
 

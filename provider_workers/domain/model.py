@@ -226,9 +226,16 @@ class Capabilities:
     erase_unreachable: str
     prime: bool
     consolidate: str
-    named_queries: bool
     types: bool
     files: bool
+    named_query_languages: tuple[str, ...] = ()
+    free_query_languages: tuple[str, ...] = ()
+    free_query_write: bool = False
+    snapshots: bool = False
+    content_media: tuple[str, ...] = ()
+    content_bytes: str = ""
+    content_describes: bool = False
+    outside: bool = False
 
 
 Counts = Mapping[str, int]

@@ -27,7 +27,6 @@ def document(*, derives: bool) -> Capabilities:
         erase_unreachable="reported",
         prime=True,
         consolidate="",
-        named_queries=False,
         types=False,
         files=False,
     )

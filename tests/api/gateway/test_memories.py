@@ -160,6 +160,13 @@ async def test_a_capability_document_has_the_fields_of_both_revisions(
         forget="none",
         erase_unreachable="reported",
         prime=True,
+        named_queries=True,
+        named_query_languages=["sql"],
+        free_query_languages=["sql"],
+        snapshots=True,
+        content_media=["text/plain"],
+        content_bytes="kept",
+        outside=True,
     )
     script.answers["ListProviders"] = memory_pb2.ListProvidersResponse(providers=[native])
     answer = await alice.get("/v1/memories/providers")
@@ -177,10 +184,16 @@ async def test_a_capability_document_has_the_fields_of_both_revisions(
                 "erase": {"unreachable": "reported"},
                 "prime": True,
                 "consolidate": False,
-                "queries": {"named": False, "free": False},
+                "queries": {
+                    "named": True,
+                    "languages": ["sql"],
+                    "free": {"languages": ["sql"], "write": False},
+                },
                 "types": False,
                 "files": False,
-                "content": {"media": [], "describes": False},
+                "snapshots": True,
+                "content": {"media": ["text/plain"], "bytes": "kept", "describes": False},
+                "outside": True,
             }
         ]
     }

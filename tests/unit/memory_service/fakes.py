@@ -228,7 +228,7 @@ class Keeper:
     erases: bool = True
 
     async def describe(self) -> tuple[Capabilities, ...]:
-        return (Capabilities("native", self.max_depth, self.files, self.erases, None),)
+        return (Capabilities("native", self.max_depth, self.files, self.erases, payload=None),)
 
     async def observe(self, address: Address, episodes: Sequence[Stated], stamp: Stamp) -> Observed:
         self.stamps.append(stamp)
