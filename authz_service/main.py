@@ -39,6 +39,7 @@ from authz_service.settings import Settings
 from authz_service.store.audit import PostgresAudit
 from authz_service.store.following import Following
 from authz_service.store.groups import PostgresGroups
+from authz_service.store.keys import OldKeys
 from authz_service.store.postgres import PostgresStore
 from authz_service.store.replica import ReplicaStore
 from authz_service.store.tokens import PostgresTokens
@@ -111,6 +112,7 @@ async def build(settings: Settings) -> AsyncGenerator[Wiring]:
                 uses.run,
                 refusals.run,
                 start.then(following.prune),
+                start.then(OldKeys(database, clock).run),
                 *([start.then(following.run)] if replicates else []),
                 *([] if issuer is None else [issuer.keys.run, issuer.jwts.run]),
             ],

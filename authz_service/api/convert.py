@@ -24,6 +24,7 @@ from authz_service.domain.model import (
 )
 from protos.authz.v1 import authz_pb2 as wire
 from protos.common.v1 import common_pb2
+from service_kit.idempotency import Idempotency
 
 _TO_WIRE: Final = {
     Privilege.READ: wire.PRIVILEGE_READ,
@@ -52,6 +53,11 @@ def mask(named: Iterable[wire.Privilege.ValueType], param: str) -> int:
             raise errors.invalid_input("There is no such privilege.", param)
         united |= _BITS[one]
     return united
+
+
+def idempotency(message: common_pb2.Idempotency) -> Idempotency:
+    """An idempotency key."""
+    return Idempotency(message.key, message.request_sha256)
 
 
 def page(message: common_pb2.Page) -> Page:

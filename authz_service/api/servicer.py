@@ -115,10 +115,11 @@ class TreeServicer(TreeBase):
             restricted=request.restricted if request.HasField("restricted") else None,
             needs=convert.required(request.required_for_other, "required_for_other"),
         )
-        return convert.node(await self._update(current_passport(), request.id, wanted))
+        key = convert.idempotency(request.idempotency)
+        return convert.node(await self._update(current_passport(), request.id, wanted, key))
 
     async def DeleteNode(self, request: wire.DeleteNodeRequest, context: Context) -> wire.DeleteNodeResponse:
-        await delete_node(self._store, _caller(), request.id)
+        await delete_node(self._store, _caller(), request.id, convert.idempotency(request.idempotency))
         return wire.DeleteNodeResponse()
 
     async def ListDeletedNodes(
@@ -183,13 +184,15 @@ class GrantsServicer(GrantsBase):
 
     async def AddGrant(self, request: wire.AddGrantRequest, context: Context) -> wire.Grant:
         mask = convert.mask(request.privileges, "privileges")
-        added = await self._add(_caller(), request.memory_id, request.principal, mask)
+        key = convert.idempotency(request.idempotency)
+        added = await self._add(_caller(), request.memory_id, request.principal, mask, key)
         return convert.grant(added, request.memory_id)
 
     async def RevokeGrant(
         self, request: wire.RevokeGrantRequest, context: Context
     ) -> wire.RevokeGrantResponse:
-        revoked = await revoke_grant(self._store, _caller(), request.memory_id, request.grant_id)
+        key = convert.idempotency(request.idempotency)
+        revoked = await revoke_grant(self._store, _caller(), request.memory_id, request.grant_id, key)
         return wire.RevokeGrantResponse(grant=convert.grant(revoked, request.memory_id))
 
     async def AttachHarness(

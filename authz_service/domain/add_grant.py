@@ -7,13 +7,16 @@ from authz_service.domain import errors
 from authz_service.domain.audit import Act
 from authz_service.domain.caller import Caller
 from authz_service.domain.decide import demand
+from authz_service.domain.keyed import repeated_grant, written
 from authz_service.domain.model import Grant, Privilege, names
 from authz_service.domain.ports import Change, Store
 from authz_service.domain.principals import GRANTABLE, check_principal
 from service_kit.clock import Clock
+from service_kit.idempotency import Idempotency
 
 MOST: Final = 1_000
 """Most grants that sit on one node, the creator's implicit one aside."""
+_ACTION: Final = "grant.add"
 
 
 class AddGrant:
@@ -23,8 +26,11 @@ class AddGrant:
         self._store: Store = store
         self._clock: Clock = clock
 
-    async def __call__(self, caller: Caller, node: str, principal: str, mask: int) -> Grant:
+    async def __call__(
+        self, caller: Caller, node: str, principal: str, mask: int, idempotency: Idempotency
+    ) -> Grant:
         """The principal's grant on the node, ``mask`` united with what it already gave. Needs ``delete``.
+        A repeat under the same key is answered as the first time, as long as the caller sees the node.
 
         ``invalid_input`` for a principal of another kind or no privilege at all, ``memory_invalid`` for one
         grant too many.
@@ -32,12 +38,17 @@ class AddGrant:
         check_principal(principal, GRANTABLE, "principal")
         if not mask:
             raise errors.invalid_input("A grant names at least one privilege.", "privileges")
-        # Nobody who may not takes the lock, and only under it is the decision final.
-        demand(await self._store.place(caller, node), Privilege.DELETE)
         async with self._store.change() as tx:
+            done = await repeated_grant(tx, caller, _ACTION, idempotency, node)
+            if done is not None:
+                return done
+            # Nobody who may not takes the lock, and only under it is the decision final.
+            demand((await tx.places(caller, [node]))[0], Privilege.DELETE)
             await tx.hold_line([node])
             demand((await tx.places(caller, [node]))[0], Privilege.DELETE)
-            return await Giving(tx, "grant.add", self._clock.now())(node, principal, mask)
+            given = await Giving(tx, _ACTION, self._clock.now())(node, principal, mask)
+            await tx.settle(caller.principal, _ACTION, idempotency, written(given), memory_id=node)
+            return given
 
 
 class Giving:

@@ -22,6 +22,7 @@ from authz_service.domain.model import (
     Token,
     TokensWanted,
 )
+from service_kit.idempotency import Idempotency
 
 
 class View(Protocol):
@@ -157,6 +158,24 @@ class Change(View, Protocol):
 
     async def revoke(self, node: str, grant_id: str) -> Grant | None:
         """Remove a grant that sits on ``node``, its creator's implicit one included; None when none is it."""
+        ...
+
+    async def claim(self, principal: str, operation: str, idempotency: Idempotency) -> bytes | None:
+        """What the first request under a key answered; None when this is the first, or has no key. Waits for one
+        under way. ``grovekeeper_idempotency_mismatch``; ``memory_not_found`` when its memory is gone.
+        """
+        ...
+
+    async def settle(
+        self,
+        principal: str,
+        operation: str,
+        idempotency: Idempotency,
+        answer: bytes,
+        *,
+        memory_id: str | None = None,
+    ) -> None:
+        """Keep what a claimed key answers; it goes with ``memory_id``, if any."""
         ...
 
     async def record(self, act: Act) -> None:

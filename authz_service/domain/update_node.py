@@ -1,14 +1,19 @@
 """Moving and restricting a node (Memories, sections 2 and 3.2)."""
 
 from dataclasses import dataclass, replace
+from typing import Final
 
 from authz_service.domain import errors
 from authz_service.domain.audit import Act
 from authz_service.domain.caller import Caller
 from authz_service.domain.decide import RootRight, demand
+from authz_service.domain.keyed import repeated_place, written
 from authz_service.domain.model import MAX_DEPTH, Place, Privilege
 from authz_service.domain.ports import Change, Store
+from service_kit.idempotency import Idempotency
 from service_kit.identity import Passport
+
+_UPDATE: Final = "update"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,22 +52,30 @@ class UpdateNode:
         self._store: Store = store
         self._roots: RootRight = roots
 
-    async def __call__(self, passport: Passport, node: str, wanted: Wanted) -> Place:
+    async def __call__(
+        self, passport: Passport, node: str, wanted: Wanted, idempotency: Idempotency
+    ) -> Place:
         """The node as it is afterwards; the caller may have moved it out of its own sight.
 
         A move needs ``delete`` on the node and ``create`` on the new parent, a cutoff ``delete``.
         ``memory_invalid`` for a cycle or a tree too deep, ``memory_not_found`` and ``memory_forbidden``
         for the node and for the new parent, ``memory_busy`` for a move while work is under way below.
+        A repeat under the same key is answered as the first time, as long as the caller sees the node.
         """
         caller = Caller.of(passport)
         place = demand(await self._store.place(caller, node, count=True))
-        demand(place, wanted.demanded(place))
+        # Whether a repeat may do again what it did is not asked.
+        demand(place, 0 if idempotency.key else wanted.demanded(place))
         if not wanted.moves(place):
             # It lies where it is wanted: that another call moves it from now on is that call's business.
             wanted = replace(wanted, parent=None)
         if wanted.parent is None and not wanted.restricts(place):
             return place
         async with self._store.change() as tx:
+            done = await repeated_place(tx, caller, _UPDATE, idempotency, node)
+            if done is not None:
+                return done
+            demand(place, wanted.demanded(place))
             # Only a caller who may change it takes the lock, and only under it is the place looked at for good.
             if wanted.parent is not None:
                 await tx.hold_shape(alone=True)
@@ -75,8 +88,9 @@ class UpdateNode:
             if wanted.restricted is not None and await tx.restrict(node, restricted=wanted.restricted):
                 await tx.record(Act("memory.restrict" if wanted.restricted else "memory.lift", node))
             after = (await tx.places(caller, [node], count=True))[0]
-        if after is None:
-            raise errors.memory_not_found()
+            if after is None:
+                raise errors.memory_not_found()
+            await tx.settle(caller.principal, _UPDATE, idempotency, written(after), memory_id=node)
         return after
 
     async def _move(self, tx: Change, passport: Passport, place: Place, parent: str) -> None:

@@ -16,7 +16,9 @@ from authz_service.store.audit import append
 from authz_service.store.batch import Batcher
 from authz_service.store.decide import Ask, decide
 from authz_service.store.view import PostgresView, creator_grant_id, grant
+from service_kit.db import keys
 from service_kit.db.pool import Database
+from service_kit.idempotency import Idempotency
 from service_kit.ids import new_id
 
 _SHAPE: Final = (0x61757468, 1)
@@ -97,6 +99,7 @@ class PostgresChange(PostgresView):
         # By themselves first: in one go they would be removed node by node.
         await self._tx.execute("delete from grants where node = any (%s)", (bare,))
         await self._tx.execute("delete from node where id = any (%s)", (bare,))
+        await keys.forget_memories(self._tx, bare)
 
     async def discard(self, ids: Sequence[str]) -> list[str]:
         wanted, gone = list(ids), list[str]()
@@ -191,6 +194,20 @@ class PostgresChange(PostgresView):
                 (grant_id, node),
             )
         return None if row is None else grant(row)
+
+    async def claim(self, principal: str, operation: str, idempotency: Idempotency) -> bytes | None:
+        return await keys.claim(self._tx, principal, operation, idempotency)
+
+    async def settle(
+        self,
+        principal: str,
+        operation: str,
+        idempotency: Idempotency,
+        answer: bytes,
+        *,
+        memory_id: str | None = None,
+    ) -> None:
+        await keys.settle(self._tx, principal, operation, idempotency, answer, memory_id=memory_id)
 
     async def record(self, act: Act) -> None:
         await append(self._tx, act)

@@ -4,7 +4,8 @@ from typing import Final
 
 import grpc
 
-from gateway.clients.convert import PRIVILEGES, cursor, moment, page, privileges
+from gateway.clients.convert import PRIVILEGES, cursor, idempotency, moment, page, privileges
+from gateway.http import Idempotency
 from gateway.schemas import access
 from gateway.schemas import memories as schema
 from gateway.schemas.tokens import group_of
@@ -90,20 +91,22 @@ class AuthzClient:
             data=[_grant(one) for one in answer.grants], next_cursor=cursor(answer.next_cursor)
         )
 
-    async def grant(self, memory_id: str, asked: schema.NewGrant) -> schema.Grant:
+    async def grant(self, memory_id: str, asked: schema.NewGrant, key: Idempotency) -> schema.Grant:
         """Give a principal privileges on a memory."""
         request = authz_pb2.AddGrantRequest(
             memory_id=memory_id,
             principal=asked.principal,
             privileges=[PRIVILEGES[one] for one in asked.privileges],
+            idempotency=idempotency(key),
         )
         return _grant(await self._grants.AddGrant(request))
 
-    async def revoke_grant(self, memory_id: str, grant_id: str) -> schema.Grant:
+    async def revoke_grant(self, memory_id: str, grant_id: str, key: Idempotency) -> schema.Grant:
         """Take a grant back; it holds for the next request."""
-        answer = await self._grants.RevokeGrant(
-            authz_pb2.RevokeGrantRequest(memory_id=memory_id, grant_id=grant_id)
+        request = authz_pb2.RevokeGrantRequest(
+            memory_id=memory_id, grant_id=grant_id, idempotency=idempotency(key)
         )
+        answer = await self._grants.RevokeGrant(request)
         return _grant(answer.grant)
 
 

@@ -56,9 +56,9 @@ class MemoriesClient:
             data=[_memory(one) for one in answer.memories], next_cursor=cursor(answer.next_cursor)
         )
 
-    async def update(self, memory_id: str, asked: schema.UpdateMemory) -> schema.Memory:
+    async def update(self, memory_id: str, asked: schema.UpdateMemory, key: Idempotency) -> schema.Memory:
         """Rename, describe, restrict or move."""
-        request = memory_pb2.UpdateMemoryRequest(id=memory_id)
+        request = memory_pb2.UpdateMemoryRequest(id=memory_id, idempotency=idempotency(key))
         if not isinstance(asked.name, UnsetType):
             request.name = asked.name
         if not isinstance(asked.description, UnsetType):
@@ -71,9 +71,10 @@ class MemoriesClient:
             request.provider = asked.provider
         return _memory(await self._memories.UpdateMemory(request))
 
-    async def delete(self, memory_id: str) -> schema.Memory:
+    async def delete(self, memory_id: str, key: Idempotency) -> schema.Memory:
         """Delete a memory, its records and its descendants; the memory as it was."""
-        return _memory(await self._memories.DeleteMemory(memory_pb2.DeleteMemoryRequest(id=memory_id)))
+        request = memory_pb2.DeleteMemoryRequest(id=memory_id, idempotency=idempotency(key))
+        return _memory(await self._memories.DeleteMemory(request))
 
     async def providers(self) -> schema.Providers:
         """The capability documents."""

@@ -45,13 +45,13 @@ def routes(on: FastAPI, memories: MemoriesClient) -> None:
     @on.put("/v1/memories/{memory_id}", openapi_extra=describe(schema.Memory, body=schema.UpdateMemory))
     async def update_memory(request: Request, memory_id: str) -> Response:
         """Rename, describe, restrict or move a memory."""
-        asked, _ = await body(request, schema.UpdateMemory)
-        return answer(await memories.update(memory_id, asked))
+        asked, raw = await body(request, schema.UpdateMemory)
+        return answer(await memories.update(memory_id, asked, idempotency(request, raw)))
 
     @on.delete("/v1/memories/{memory_id}", openapi_extra=describe(schema.Memory))
-    async def delete_memory(memory_id: str) -> Response:
+    async def delete_memory(request: Request, memory_id: str) -> Response:
         """Delete a memory, its records and its descendants."""
-        return answer(await memories.delete(memory_id))
+        return answer(await memories.delete(memory_id, idempotency(request, await request.body())))
 
 
 def grants(on: FastAPI, authz: AuthzClient) -> None:
@@ -65,10 +65,11 @@ def grants(on: FastAPI, authz: AuthzClient) -> None:
     @on.post("/v1/memories/{memory_id}/grants", openapi_extra=describe(schema.Grant, body=schema.NewGrant))
     async def add_grant(request: Request, memory_id: str) -> Response:
         """Give a principal privileges on a memory and what is below it."""
-        asked, _ = await body(request, schema.NewGrant)
-        return answer(await authz.grant(memory_id, asked))
+        asked, raw = await body(request, schema.NewGrant)
+        return answer(await authz.grant(memory_id, asked, idempotency(request, raw)))
 
     @on.delete("/v1/memories/{memory_id}/grants/{grant_id}", openapi_extra=describe(schema.Grant))
-    async def revoke_grant(memory_id: str, grant_id: str) -> Response:
+    async def revoke_grant(request: Request, memory_id: str, grant_id: str) -> Response:
         """Take a grant back."""
-        return answer(await authz.revoke_grant(memory_id, grant_id))
+        key = idempotency(request, await request.body())
+        return answer(await authz.revoke_grant(memory_id, grant_id, key))

@@ -68,10 +68,12 @@ class MemoriesServicer(MemoriesBase):
             parent_id=request.parent_id if request.HasField("parent_id") else None,
             provider=request.provider if request.HasField("provider") else None,
         )
-        return convert.memory(await self._memories.update(request.id, changed))
+        key = convert.idempotency(request.idempotency)
+        return convert.memory(await self._memories.update(request.id, changed, key))
 
     async def DeleteMemory(self, request: wire.DeleteMemoryRequest, context: Context) -> wire.Memory:
-        return convert.memory(await self._memories.delete(request.id))
+        key = convert.idempotency(request.idempotency)
+        return convert.memory(await self._memories.delete(request.id, key))
 
     async def ListProviders(
         self, request: wire.ListProvidersRequest, context: Context

@@ -7,10 +7,12 @@ from typing import Final
 import grpc
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from memory_service.domain.model import Node, NodePage, Page, Privilege
+from memory_service.domain.model import Node, NodePage, Page, Privilege, Shape
 from protos.authz.v1 import authz_pb2 as wire
 from protos.authz.v1.authz_pb2_grpc import AccessStub, TreeStub
+from protos.common.v1.common_pb2 import Idempotency as WireIdempotency
 from protos.common.v1.common_pb2 import Page as WirePage
+from service_kit.idempotency import Idempotency
 
 SAFE: Final = tuple(
     f"grovekeeper.authz.v1.{method}"
@@ -79,15 +81,20 @@ class AuthzTree:
         return _node(await self._tree.CreateNode(request))
 
     async def update(
-        self, memory_id: str, *, parent_id: str | None, restricted: bool | None, other: Privilege | None
+        self, memory_id: str, shape: Shape, other: Privilege | None, idempotency: Idempotency
     ) -> Node:
         request = wire.UpdateNodeRequest(
-            id=memory_id, parent_id=parent_id, restricted=restricted, required_for_other=_TO_WIRE[other]
+            id=memory_id,
+            parent_id=shape.parent_id,
+            restricted=shape.restricted,
+            required_for_other=_TO_WIRE[other],
+            idempotency=_key(idempotency),
         )
         return _node(await self._tree.UpdateNode(request))
 
-    async def delete(self, memory_id: str) -> None:
-        await self._tree.DeleteNode(wire.DeleteNodeRequest(id=memory_id))
+    async def delete(self, memory_id: str, idempotency: Idempotency) -> None:
+        request = wire.DeleteNodeRequest(id=memory_id, idempotency=_key(idempotency))
+        await self._tree.DeleteNode(request)
 
     async def deleted(self, limit: int) -> tuple[str, ...]:
         answer = await self._tree.ListDeletedNodes(wire.ListDeletedNodesRequest(limit=limit))
@@ -109,6 +116,10 @@ class AuthzTree:
 
     async def discard(self, memory_ids: Sequence[str]) -> None:
         await self._tree.DiscardNodes(wire.DiscardNodesRequest(memory_ids=memory_ids))
+
+
+def _key(idempotency: Idempotency) -> WireIdempotency:
+    return WireIdempotency(key=idempotency.key, request_sha256=idempotency.request_sha256)
 
 
 def _page(page: Page) -> WirePage:

@@ -1,6 +1,7 @@
 """Creating, reading, changing and deleting memories (Memories, sections 2 and 3)."""
 
 import hashlib
+from dataclasses import replace
 from typing import Final
 
 import msgspec
@@ -17,6 +18,7 @@ from memory_service.domain.model import (
     Node,
     Page,
     Privilege,
+    Shape,
 )
 from memory_service.domain.ports import AccessTree, Descriptions, Provider
 from service_kit.clock import Clock
@@ -30,6 +32,8 @@ MAX_DESCRIPTION: Final = 4_000
 """Longest description, in characters."""
 
 _CREATE: Final = "create_memory"
+_UPDATE: Final = "update_memory"
+_DELETE: Final = "delete_memory"
 
 _encoder: Final = msgspec.json.Encoder()
 _answers: Final = msgspec.json.Decoder(Memory)
@@ -63,12 +67,11 @@ class Memories:
         and never a memory half there. With a key the id is derived from it, so a repeat after such a crash
         finishes the same memory.
         """
-        _check_name(stated.name)
-        _check_description(stated.description)
         key = Keyed.of(_CREATE, idempotency)
         done = await self._descriptions.answered(key)
         if done is not None:
             return await self._again(done)
+        _check_words(Changed(stated.name, stated.description))
         provider = await self._provider_for(stated.provider, parent_id)
         memory_id = _derived_id(key) if key else new_id("hmem")
         now = self._clock.now()
@@ -129,39 +132,78 @@ class Memories:
         nodes = await self._access.descendants(ancestor_id, None, 0, page)
         return MemoryPage(await self._describer.many(nodes.nodes), nodes.next_cursor)
 
-    async def update(self, memory_id: str, changed: Changed) -> Memory:
-        """Renames, describes, restricts or moves. Writing the words needs ``write``, the rest is authz's to say."""
-        if changed.name is not None:
-            _check_name(changed.name)
-        if changed.description is not None:
-            _check_description(changed.description)
+    async def update(self, memory_id: str, changed: Changed, idempotency: Idempotency) -> Memory:
+        """Renames, describes, restricts or moves. Writing the words needs ``write``, the rest is authz's to say.
+
+        Authz changes the shape under the same key, so a repeat after a crash between the two changes nothing
+        of it again.
+        """
+        key = Keyed.of(_UPDATE, idempotency)
+        done = await self._descriptions.answered(key)
+        if done is not None:
+            return await self._again(done)
+        _check_words(changed)
         if changed.provider is not None:
             current = await self._describer.one(memory_id, None)
             if changed.provider != current.description.provider:
                 raise errors.provider_is_fixed()
         words = changed.name is not None or changed.description is not None
-        node = await self._access.update(
-            memory_id,
-            parent_id=changed.parent_id,
-            restricted=changed.restricted,
-            other=Privilege.WRITE if words else None,
-        )
+        shape = Shape(changed.parent_id, changed.restricted)
+        node = await self._access.update(memory_id, shape, Privilege.WRITE if words else None, idempotency)
+        found = await self._descriptions.get([memory_id])
+        memory = await self._describer.of_node(node, found.get(memory_id))
         async with self._descriptions.begin() as tx:
-            description = await tx.change(memory_id, changed.name, changed.description, self._clock.now())
-        return await self._describer.of_node(node, description)
+            done = await tx.claim(key)
+            if done is None:
+                written = await tx.change(memory_id, changed.name, changed.description, self._clock.now())
+                if written is None:
+                    raise errors.memory_not_found()
+                memory = replace(memory, description=written)
+                done = await tx.settle(key, _encoder.encode(memory), memory_id)
+        return _answers.decode(done)
 
-    async def delete(self, memory_id: str) -> Memory:
+    async def delete(self, memory_id: str, idempotency: Idempotency) -> Memory:
         """Deletes a memory, its records and its descendants; answers it as it was.
 
         From authz's answer on nobody sees any of it. Names and records go in jobs, however many they are; a
         crash before they are enqueued is mended by the reconciler. ``memory_busy`` while a consolidation
         runs in it or below it.
+
+        The answer of a key is kept before authz is asked, for afterwards nobody could read it; authz, asked on
+        each repeat, says whether the memory went under this key.
         """
-        memory = await self._describer.one(memory_id, Privilege.DELETE)
-        await self._access.delete(memory_id)
+        key = Keyed.of(_DELETE, idempotency)
+        answer = await self._to_be_deleted(memory_id, key)
+        try:
+            await self._access.delete(memory_id, idempotency)
+        except GroveError as error:
+            if key and not error.retryable:
+                async with self._descriptions.begin() as tx:
+                    await tx.withdraw(key)
+            raise
         async with self._descriptions.begin() as tx:
+            if await tx.claim(key) is None:
+                await tx.settle(key, answer, None)
             await tx.enqueue_clearing()
-        return memory
+        return _answers.decode(answer)
+
+    async def _to_be_deleted(self, memory_id: str, key: Keyed) -> bytes:
+        """The memory as it is before it is deleted, or was when a request under this key looked at it."""
+        done = await self._descriptions.answered(key)
+        if done is not None:
+            return done
+        try:
+            memory = await self._describer.one(memory_id, Privilege.DELETE)
+        except GroveError:
+            # A request under the same key may have been faster.
+            done = await self._descriptions.answered(key)
+            if done is None:
+                raise
+            return done
+        answer = _encoder.encode(memory)
+        async with self._descriptions.begin() as tx:
+            done = await tx.claim(key)
+            return await tx.settle(key, answer, None) if done is None else done
 
     async def providers(self) -> tuple[Capabilities, ...]:
         """The capability documents of the connected providers."""
@@ -192,15 +234,12 @@ def _derived_id(key: Keyed) -> str:
     return "hmem_" + hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-def _check_name(name: str) -> None:
-    if not name.strip():
+def _check_words(changed: Changed) -> None:
+    if changed.name is not None and not changed.name.strip():
         raise errors.invalid("A memory needs a name.", "name")
-    if len(name) > MAX_NAME:
+    if len(changed.name or "") > MAX_NAME:
         raise errors.invalid(f"A memory's name has at most {MAX_NAME} characters.", "name")
-
-
-def _check_description(description: str) -> None:
-    if len(description) > MAX_DESCRIPTION:
+    if len(changed.description or "") > MAX_DESCRIPTION:
         raise errors.invalid(
             f"A memory's description has at most {MAX_DESCRIPTION} characters.", "description"
         )

@@ -259,6 +259,14 @@ class Changed:
 
 
 @dataclass(frozen=True, slots=True)
+class Shape:
+    """How a node is to lie in the tree; None leaves a thing as it is, ``parent_id`` "" asks for a root."""
+
+    parent_id: str | None = None
+    restricted: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Purge:
     """Memories whose records are to be removed, all of one provider."""
 

@@ -22,9 +22,11 @@ from memory_service.domain.model import (
     Question,
     Record,
     RecordPage,
+    Shape,
     Stamp,
     Stated,
 )
+from service_kit.idempotency import Idempotency
 
 
 class AccessTree(Protocol):
@@ -61,13 +63,17 @@ class AccessTree(Protocol):
         ...
 
     async def update(
-        self, memory_id: str, *, parent_id: str | None, restricted: bool | None, other: Privilege | None
+        self, memory_id: str, shape: Shape, other: Privilege | None, idempotency: Idempotency
     ) -> Node:
-        """Moves or restricts, and demands ``other`` for what changes outside the tree."""
+        """Moves or restricts, and demands ``other`` for what changes outside the tree. A repeat under the same
+        key changes nothing.
+        """
         ...
 
-    async def delete(self, memory_id: str) -> None:
-        """From the answer on nobody sees the node or anything below it. ``memory_busy`` while work is under way."""
+    async def delete(self, memory_id: str, idempotency: Idempotency) -> None:
+        """From the answer on nobody sees the node or anything below it. ``memory_busy`` while work is under way.
+        A repeat under the same key is answered as the first time.
+        """
         ...
 
     async def deleted(self, limit: int) -> tuple[str, ...]:
@@ -113,6 +119,10 @@ class Transaction(Protocol):
         """Stores the description of a memory that is being made. One that is there already, from an attempt
         that was cut short, stays and counts as just made.
         """
+        ...
+
+    async def withdraw(self, key: Keyed) -> None:
+        """The same though it was settled: what was kept to be answered did not come about."""
         ...
 
     async def change(

@@ -40,6 +40,9 @@ class PostgresTransaction:
     async def release(self, key: Keyed) -> None:
         await keys.release(self._tx, key.principal, key.operation, key.idempotency)
 
+    async def withdraw(self, key: Keyed) -> None:
+        await keys.withdraw(self._tx, key.principal, key.operation, key.idempotency)
+
     async def add(self, description: Description) -> None:
         await self._tx.execute(
             "insert into memory (id, name, description, provider, created_at, updated_at)"

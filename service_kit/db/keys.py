@@ -23,7 +23,7 @@ from service_kit.db.tx import Tx
 from service_kit.errors import GroveError
 from service_kit.idempotency import Idempotency, mismatch
 
-__all__ = ["answered", "claim", "drop_old", "forget_memories", "release", "settle"]
+__all__ = ["answered", "claim", "drop_old", "forget_memories", "release", "settle", "withdraw"]
 
 
 async def claim(tx: Tx, principal: str, operation: str, idempotency: Idempotency) -> bytes | None:
@@ -86,6 +86,14 @@ async def release(tx: Tx, principal: str, operation: str, idempotency: Idempoten
     """What a committed claim was for was refused: the key is free again, unless a repeat settled it."""
     await tx.execute(
         "delete from answered where principal = %s and operation = %s and key = %s and answer is null",
+        (principal, operation, idempotency.key),
+    )
+
+
+async def withdraw(tx: Tx, principal: str, operation: str, idempotency: Idempotency) -> None:
+    """The same though it was settled, for an answer that was kept before what it tells came about and did not."""
+    await tx.execute(
+        "delete from answered where principal = %s and operation = %s and key = %s",
         (principal, operation, idempotency.key),
     )
 

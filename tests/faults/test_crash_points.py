@@ -40,6 +40,20 @@ DELETING = [
 ]
 
 
+UPDATING = [
+    pytest.param(AUTHZ, f"{CHANGE}.settle:after", id="moved and not committed"),
+    pytest.param(AUTHZ, f"{ANSWERS}.UpdateNode:after", id="moved and not answered"),
+    pytest.param(MEMORY, f"{TREE}.update:after", id="moved, the words not written"),
+    pytest.param(MEMORY, f"{NAMES}.settle:after", id="the words written and not committed"),
+    pytest.param(MEMORY, f"{USE_CASES}.update:after", id="all is written and not answered"),
+]
+GRANTING = [
+    pytest.param(f"{CHANGE}.settle:before", id="granted, the key not settled"),
+    pytest.param(f"{CHANGE}.settle:after", id="granted and not committed"),
+    pytest.param("authz_service.api.servicer:GrantsServicer.AddGrant:after", id="granted and not answered"),
+]
+
+
 @pytest.fixture(scope="module")
 def grove() -> Generator[Product]:
     with product() as made:
@@ -139,6 +153,76 @@ def test_a_delete_cut_short_shows_all_or_nothing_and_leaves_nothing(grove: Produ
     gone = [branch, leaf]
     alice.until(lambda: leftovers(grove, gone), lambda left: not any(left))
     assert alice.get(f"/v1/memories/{root}")["children"]["count"] == 0
+
+
+@pytest.mark.parametrize(("victim", "point"), DELETING[:4])
+def test_a_keyed_delete_cut_short_is_finished_by_a_repeat_which_answers_the_memory_as_it_was(
+    grove: Product, victim: str, point: str
+):
+    alice, key = grove.person("alice"), uuid.uuid4().hex
+    root = alice.plant(f"Root of {point}")
+    branch = alice.plant("Branch", root)
+    grove.kill(victim)
+    grove.start_dying(victim, point)
+    reached(alice, root)
+    assert refused(alice, "DELETE", f"/v1/memories/{branch}", None, key)
+    grove.died(victim)
+    grove.start(victim)
+    reached(alice, root)
+    answers = [alice.call("DELETE", f"/v1/memories/{branch}", key=key) for _ in range(2)]
+    assert answers[0] == answers[1]
+    assert (answers[0]["id"], answers[0]["name"], answers[0]["parent_id"]) == (branch, "Branch", root)
+    assert alice.send("GET", f"/v1/memories/{branch}").status_code == 404
+    alice.until(lambda: leftovers(grove, [branch]), lambda left: not any(left))
+
+
+@pytest.mark.parametrize(("victim", "point"), UPDATING)
+def test_an_update_cut_short_is_finished_by_a_repeat_and_done_once(grove: Product, victim: str, point: str):
+    alice, key = grove.person("alice"), uuid.uuid4().hex
+    root = alice.plant(f"Root of {point}")
+    here, there = alice.plant("Here", root), alice.plant("There", root)
+    memory = alice.plant("Old name", here)
+    path = f"/v1/memories/{memory}"
+    body: dict[str, object] = {"name": "New name", "parent_id": there}
+    grove.kill(victim)
+    grove.start_dying(victim, point)
+    reached(alice, root)
+    assert refused(alice, "PUT", path, body, key)
+    grove.died(victim)
+    grove.start(victim)
+    reached(alice, root)
+    moved = alice.get(path)["parent_id"] == there
+    if moved:
+        # What was done is not done again over what others did since.
+        alice.put(path, {"parent_id": root})
+    first = alice.call("PUT", path, body, key=key)
+    assert (first["name"], first["parent_id"]) == ("New name", there)
+    assert alice.call("PUT", path, body, key=key) == first
+    now = alice.get(path)
+    assert (now["name"], now["parent_id"]) == ("New name", root if moved else there)
+
+
+@pytest.mark.parametrize("point", GRANTING)
+def test_a_grant_cut_short_is_given_once(grove: Product, point: str):
+    alice, key = grove.person("alice"), uuid.uuid4().hex
+    root = alice.plant(f"Root of {point}")
+    path = f"/v1/memories/{root}/grants"
+    body: dict[str, object] = {"principal": "person:zoe", "privileges": ["read"]}
+    grove.kill(AUTHZ)
+    grove.start_dying(AUTHZ, point)
+    reached(alice, root)
+    assert refused(alice, "POST", path, body, key)
+    grove.died(AUTHZ)
+    grove.start(AUTHZ)
+    reached(alice, root)
+    first = alice.call("POST", path, body, key=key)
+    assert alice.call("POST", path, body, key=key) == first
+    (given,) = [one for one in alice.get(path)["data"] if one["principal"] == "person:zoe"]
+    assert given == first
+    # Revoked, it is not given again by a late repeat.
+    alice.delete(f"{path}/{first['id']}")
+    assert alice.call("POST", path, body, key=key) == first
+    assert [one for one in alice.get(path)["data"] if one["principal"] == "person:zoe"] == []
 
 
 def leftovers(grove: Product, ids: list[str]) -> list[int]:

@@ -1044,12 +1044,17 @@ class UpdateNodeRequest(_message.Message):
     PARENT_ID_FIELD_NUMBER: _builtins.int
     RESTRICTED_FIELD_NUMBER: _builtins.int
     REQUIRED_FOR_OTHER_FIELD_NUMBER: _builtins.int
+    IDEMPOTENCY_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     parent_id: _builtins.str
     """Present and empty: becomes a root."""
     restricted: _builtins.bool
     required_for_other: Global___Privilege.ValueType
     """Also demanded, for what the caller changes outside the tree's shape; unspecified: nothing."""
+    @_builtins.property
+    def idempotency(self) -> _common_pb2.Idempotency:
+        """A repeat of a move or a cutoff answers the node as it was then, if the caller still sees it."""
+
     def __init__(
         self,
         *,
@@ -1057,10 +1062,11 @@ class UpdateNodeRequest(_message.Message):
         parent_id: _builtins.str | None = ...,
         restricted: _builtins.bool | None = ...,
         required_for_other: Global___Privilege.ValueType = ...,
+        idempotency: _common_pb2.Idempotency | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_parent_id", b"_parent_id", "_restricted", b"_restricted", "parent_id", b"parent_id", "restricted", b"restricted"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_parent_id", b"_parent_id", "_restricted", b"_restricted", "idempotency", b"idempotency", "parent_id", b"parent_id", "restricted", b"restricted"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_parent_id", b"_parent_id", "_restricted", b"_restricted", "id", b"id", "parent_id", b"parent_id", "required_for_other", b"required_for_other", "restricted", b"restricted"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_parent_id", b"_parent_id", "_restricted", b"_restricted", "id", b"id", "idempotency", b"idempotency", "parent_id", b"parent_id", "required_for_other", b"required_for_other", "restricted", b"restricted"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__parent_id: _TypeAlias = _typing.Literal["parent_id"]  # noqa: Y015
     _WhichOneofArgType__parent_id: _TypeAlias = _typing.Literal["_parent_id", b"_parent_id"]  # noqa: Y015
@@ -1078,15 +1084,21 @@ class DeleteNodeRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     ID_FIELD_NUMBER: _builtins.int
+    IDEMPOTENCY_FIELD_NUMBER: _builtins.int
     id: _builtins.str
+    @_builtins.property
+    def idempotency(self) -> _common_pb2.Idempotency:
+        """A repeat is answered as the first time, though nobody sees the node any more."""
+
     def __init__(
         self,
         *,
         id: _builtins.str = ...,
+        idempotency: _common_pb2.Idempotency | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["idempotency", b"idempotency"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id", "idempotency", b"idempotency"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -18,7 +18,7 @@ from authz_service.main import build
 from authz_service.settings import Settings
 from protos.authz.v1 import authz_pb2 as wire
 from protos.authz.v1 import authz_pb2_grpc as rpc
-from protos.common.v1.common_pb2 import Page
+from protos.common.v1.common_pb2 import Idempotency, Page
 from service_kit.errors import GroveError
 from service_kit.identity import Passport, PassportVerifier, use_passport
 from service_kit.ids import new_id
@@ -188,14 +188,15 @@ class Bearer:
         parent: str | None = None,
         restricted: bool | None = None,
         needs: wire.Privilege.ValueType = ANY,
+        key: Idempotency | None = None,
     ) -> wire.Node:
         request = wire.UpdateNodeRequest(
-            id=node, parent_id=parent, restricted=restricted, required_for_other=needs
+            id=node, parent_id=parent, restricted=restricted, required_for_other=needs, idempotency=key
         )
         return await self._as(self._tree.UpdateNode(request))
 
-    async def delete(self, node: str) -> None:
-        await self._as(self._tree.DeleteNode(wire.DeleteNodeRequest(id=node)))
+    async def delete(self, node: str, key: Idempotency | None = None) -> None:
+        await self._as(self._tree.DeleteNode(wire.DeleteNodeRequest(id=node, idempotency=key)))
 
     async def deleted(self, limit: int = 0) -> list[str]:
         request = wire.ListDeletedNodesRequest(limit=limit)
@@ -229,12 +230,20 @@ class Bearer:
         request = wire.ListGrantsRequest(memory_id=node, page=Page(limit=limit, cursor=cursor))
         return await self._as(self._grants.ListGrants(request))
 
-    async def grant(self, node: str, principal: str, *privileges: wire.Privilege.ValueType) -> wire.Grant:
-        request = wire.AddGrantRequest(memory_id=node, principal=principal, privileges=privileges)
+    async def grant(
+        self,
+        node: str,
+        principal: str,
+        *privileges: wire.Privilege.ValueType,
+        key: Idempotency | None = None,
+    ) -> wire.Grant:
+        request = wire.AddGrantRequest(
+            memory_id=node, principal=principal, privileges=privileges, idempotency=key
+        )
         return await self._as(self._grants.AddGrant(request))
 
-    async def revoke(self, node: str, grant: str) -> wire.Grant:
-        request = wire.RevokeGrantRequest(memory_id=node, grant_id=grant)
+    async def revoke(self, node: str, grant: str, key: Idempotency | None = None) -> wire.Grant:
+        request = wire.RevokeGrantRequest(memory_id=node, grant_id=grant, idempotency=key)
         return (await self._as(self._grants.RevokeGrant(request))).grant
 
     async def attach(self, harness: str, *entries: tuple[str, str]) -> None:

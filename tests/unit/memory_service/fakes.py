@@ -24,11 +24,12 @@ from memory_service.domain.model import (
     Question,
     Record,
     RecordPage,
+    Shape,
     Stamp,
     Stated,
 )
 from service_kit.errors import GroveError
-from service_kit.idempotency import mismatch
+from service_kit.idempotency import Idempotency, mismatch
 
 EVERYTHING = tuple(Privilege)
 NOW = datetime(2026, 10, 4, tzinfo=UTC)
@@ -41,6 +42,7 @@ class Tree:
     parents: dict[str, str] = field(default_factory=dict[str, str])
     held: dict[str, tuple[Privilege, ...]] = field(default_factory=dict[str, tuple[Privilege, ...]])
     gone: list[str] = field(default_factory=list[str])
+    deleted_under: set[str] = field(default_factory=set[str])
     broken: bool = False
     refuses: bool = False
 
@@ -98,14 +100,18 @@ class Tree:
         return self._node(memory_id)
 
     async def update(
-        self, memory_id: str, *, parent_id: str | None, restricted: bool | None, other: Privilege | None
+        self, memory_id: str, shape: Shape, other: Privilege | None, idempotency: Idempotency
     ) -> Node:
         await self.check(memory_id, other)
-        if parent_id is not None:
-            self.parents[memory_id] = parent_id
+        if shape.parent_id is not None:
+            self.parents[memory_id] = shape.parent_id
         return self._node(memory_id)
 
-    async def delete(self, memory_id: str) -> None:
+    async def delete(self, memory_id: str, idempotency: Idempotency) -> None:
+        if idempotency.key and idempotency.key in self.deleted_under:
+            return
+        await self.check(memory_id, Privilege.DELETE)
+        self.deleted_under.add(idempotency.key)
         self.parents[memory_id] = ""
         self.held[memory_id] = ()
         self.gone.append(memory_id)
@@ -170,6 +176,9 @@ class Shelf:
     async def release(self, key: Keyed) -> None:
         if self.keys[_named(key)][1] is None:
             del self.keys[_named(key)]
+
+    async def withdraw(self, key: Keyed) -> None:
+        self.keys.pop(_named(key), None)
 
     async def add(self, description: Description) -> None:
         kept = self.kept.setdefault(description.id, description)

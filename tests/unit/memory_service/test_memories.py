@@ -186,7 +186,7 @@ async def test_deleting_takes_the_subtree_and_enqueues_the_purge_of_all_of_it() 
     root = await house.create()
     child = await house.create(parent=root)
     grandchild = await house.create(parent=child)
-    gone = await house.memories.delete(root)
+    gone = await house.memories.delete(root, NO_KEY)
     assert gone.node.id == root
     assert house.shelf.clearings == 1
     assert await clear_deleted(house.tree, house.shelf) == 3
@@ -199,7 +199,7 @@ async def test_deleting_without_the_privilege_is_forbidden_and_removes_nothing()
     made = await house.create()
     house.tree.held[made] = (Privilege.READ,)
     with pytest.raises(GroveError) as refused:
-        await house.memories.delete(made)
+        await house.memories.delete(made, NO_KEY)
     assert refused.value.code == "memory_forbidden"
     assert made in house.tree.parents
 
@@ -207,9 +207,9 @@ async def test_deleting_without_the_privilege_is_forbidden_and_removes_nothing()
 async def test_the_provider_of_a_memory_does_not_change() -> None:
     house = House()
     made = await house.create()
-    await house.memories.update(made, Changed(provider="native", name="Renamed"))
+    await house.memories.update(made, Changed(provider="native", name="Renamed"), NO_KEY)
     with pytest.raises(GroveError) as refused:
-        await house.memories.update(made, Changed(provider="folder"))
+        await house.memories.update(made, Changed(provider="folder"), NO_KEY)
     assert refused.value.code == "memory_unsupported"
 
 
@@ -218,7 +218,7 @@ async def test_a_rename_needs_write() -> None:
     made = await house.create()
     house.tree.held[made] = (Privilege.READ,)
     with pytest.raises(GroveError) as refused:
-        await house.memories.update(made, Changed(name="Mine"))
+        await house.memories.update(made, Changed(name="Mine"), NO_KEY)
     assert refused.value.code == "memory_forbidden"
 
 
