@@ -93,7 +93,7 @@ async def build(settings: Settings) -> AsyncGenerator[Wiring]:
         grants = GrantsServicer(store, AddGrant(store, clock), AttachHarness(store, clock))
         groups = PostgresGroups(database)
         principals = PrincipalsServicer(groups, ManageGroups(groups, clock))
-        reading = AuditServicer(audit)
+        reading = AuditServicer(audit, store)
         yield Wiring(
             servicers=[
                 lambda server: rpc.add_AuthenticationServicer_to_server(

@@ -19,7 +19,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Match
 
 from gateway import errors, openapi
-from gateway.clients import audit, authz, groups, harnesses, memories, records, responses, tokens
+from gateway.clients import audit, authz, groups, harnesses, jobs, memories, records, responses, tokens
 from gateway.clients.health import HealthClient
 from gateway.edge import Door, Edge, Limits
 from gateway.limits import RateLimits, RedisBuckets, Sizes
@@ -29,6 +29,7 @@ from gateway.routes import audit as audit_routes
 from gateway.routes import discovery as discovery_routes
 from gateway.routes import groups as group_routes
 from gateway.routes import harnesses as harness_routes
+from gateway.routes import jobs as job_routes
 from gateway.routes import memories as memory_routes
 from gateway.routes import records as record_routes
 from gateway.routes import responses as response_routes
@@ -53,6 +54,7 @@ class Clients:
     tokens: tokens.TokensClient
     groups: groups.GroupsClient
     audit: audit.AuditClient
+    jobs: jobs.JobsClient
     memories: memories.MemoriesClient
     records: records.RecordsClient
     harnesses: harnesses.HarnessesClient
@@ -67,7 +69,9 @@ async def connected(settings: GatewaySettings) -> AsyncGenerator[Clients]:
         channel(
             settings.authz_address, settings, safe=(*authz.SAFE, *tokens.SAFE, *groups.SAFE, *audit.SAFE)
         ) as to_authz,
-        channel(settings.memory_address, settings, safe=(*memories.SAFE, *records.SAFE)) as to_memory,
+        channel(
+            settings.memory_address, settings, safe=(*memories.SAFE, *records.SAFE, *jobs.SAFE)
+        ) as to_memory,
         channel(settings.runner_address, settings, safe=(*harnesses.SAFE, *responses.SAFE)) as to_runner,
     ):
         patience = responses.Patience(settings.stream_deadline_s, settings.stream_patience_s)
@@ -76,6 +80,7 @@ async def connected(settings: GatewaySettings) -> AsyncGenerator[Clients]:
             tokens=tokens.TokensClient(to_authz),
             groups=groups.GroupsClient(to_authz),
             audit=audit.AuditClient(to_authz),
+            jobs=jobs.JobsClient(to_memory),
             memories=memories.MemoriesClient(to_memory),
             records=records.RecordsClient(to_memory),
             harnesses=harnesses.HarnessesClient(to_runner),
@@ -123,6 +128,7 @@ def application(settings: GatewaySettings, clients: Clients, rates: RateLimits) 
     group_routes.routes(app, clients.groups)
     group_routes.members(app, clients.groups)
     audit_routes.routes(app, clients.audit)
+    job_routes.routes(app, clients.jobs)
     app.add_middleware(
         Edge,
         door=Door(clients.authz.authenticate, Source(networks(settings.trusted_proxies)), rates),

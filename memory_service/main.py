@@ -6,10 +6,13 @@ from pathlib import Path
 from typing import Final
 
 from memory_service.api.servicer import MemoriesServicer, RecordsServicer
+from memory_service.api.work import JobsServicer
 from memory_service.clients.authz import SAFE as AUTHZ_SAFE
 from memory_service.clients.authz import AuthzTree
 from memory_service.clients.provider import SAFE as PROVIDER_SAFE
 from memory_service.clients.provider import GrpcProvider
+from memory_service.clients.work import SAFE as WORK_SAFE
+from memory_service.clients.work import AuthzActs, GrpcDerivations
 from memory_service.domain.clear import clear_deleted
 from memory_service.domain.memories import Memories
 from memory_service.domain.model import Address
@@ -18,9 +21,11 @@ from memory_service.domain.prime import Prime
 from memory_service.domain.recall import Recall
 from memory_service.domain.reconcile import Reconciler
 from memory_service.domain.records import Records
+from memory_service.domain.work import BackgroundWork
 from memory_service.settings import Settings
 from memory_service.store.postgres import CLEAR, PURGE, PostgresDescriptions
 from protos.memory.v1.memory_pb2_grpc import add_MemoriesServicer_to_server, add_RecordsServicer_to_server
+from protos.memory.v1.operating_pb2_grpc import add_JobsServicer_to_server
 from service_kit.clock import SystemClock
 from service_kit.db import migrate
 from service_kit.db.pool import connect
@@ -29,7 +34,11 @@ from service_kit.rpc.client import ServicePassport, channel
 from service_kit.rpc.server import Wiring
 
 SCHEMA: Final = migrate.Schema("memory", Path(__file__).parent / "store" / "migrations", jobs=True)
-_SERVICES: Final = ["grovekeeper.memory.v1.Memories", "grovekeeper.memory.v1.Records"]
+_SERVICES: Final = [
+    "grovekeeper.memory.v1.Memories",
+    "grovekeeper.memory.v1.Records",
+    "grovekeeper.memory.v1.Jobs",
+]
 
 
 @asynccontextmanager
@@ -38,7 +47,7 @@ async def build(settings: Settings) -> AsyncGenerator[Wiring]:
     async with (
         connect(settings, "memory") as database,
         channel(settings.authz_address, settings, safe=AUTHZ_SAFE) as authz,
-        channel(settings.provider_address, settings, safe=PROVIDER_SAFE) as providers,
+        channel(settings.provider_address, settings, safe=(*PROVIDER_SAFE, *WORK_SAFE)) as providers,
     ):
         clock = SystemClock()
         jobs = Jobs("memory", settings, identity=ServicePassport(authz, settings.token()).as_service)
@@ -51,16 +60,19 @@ async def build(settings: Settings) -> AsyncGenerator[Wiring]:
         memories = Memories(access, descriptions, provider, clock, settings.memory_default_provider)
         nodes = MemoriesServicer(memories, Prime(access, descriptions, provider), clock)
         records = RecordsServicer(
-            Records(access, descriptions, provider), Recall(access, descriptions, provider)
+            Records(access, descriptions, provider, AuthzActs(authz)), Recall(access, descriptions, provider)
         )
 
         async def ready() -> bool:
             return await migrate.current(database, SCHEMA)
 
+        work = JobsServicer(BackgroundWork(GrpcDerivations(providers), AuthzActs(authz)))
+
         yield Wiring(
             servicers=[
                 lambda server: add_MemoriesServicer_to_server(nodes, server),
                 lambda server: add_RecordsServicer_to_server(records, server),
+                lambda server: add_JobsServicer_to_server(work, server),
             ],
             service_names=_SERVICES,
             background=[jobs.work],

@@ -7,12 +7,16 @@ from typing import Final
 
 import grpc
 
+from protos.provider.v1.jobs_pb2_grpc import add_JobsServicer_to_server
 from protos.provider.v1.provider_pb2_grpc import add_ProviderServicer_to_server
 from provider_workers.adapters.native.adapter import NativeProvider, Options
+from provider_workers.adapters.native.capabilities import NAME
 from provider_workers.adapters.native.embedding.embedder import Embedder, Endpoint, make_embedder
 from provider_workers.adapters.native.embedding.files import ModelFilesError
 from provider_workers.api.servicer import ProviderServicer
+from provider_workers.api.work import JobsServicer
 from provider_workers.domain.operations import Operations
+from provider_workers.domain.work import BackgroundWork
 from provider_workers.registry import DEFAULT_PROVIDER, Registry
 from provider_workers.settings import Settings
 from service_kit.db import migrate
@@ -28,7 +32,7 @@ SCHEMA: Final = migrate.Schema(
     extensions=("vector",),
     optional_extensions=("btree_gin",),
 )
-_SERVICES: Final = ["grovekeeper.provider.v1.Provider"]
+_SERVICES: Final = ["grovekeeper.provider.v1.Provider", "grovekeeper.provider.v1.Jobs"]
 
 
 @asynccontextmanager
@@ -36,7 +40,8 @@ async def build(settings: Settings) -> AsyncGenerator[Wiring]:
     """The service, ready to be served."""
     async with connect(settings, "provider") as database, _embedder(settings) as embedder:
         jobs = Jobs("provider", settings)
-        registry = Registry([NativeProvider(database, embedder, jobs, _options(settings))])
+        native = NativeProvider(database, embedder, jobs, _options(settings))
+        registry, work = Registry([native]), JobsServicer(BackgroundWork({NAME: native.work}))
         servicer = ProviderServicer(Operations(registry), DEFAULT_PROVIDER)
 
         async def ready() -> bool:
@@ -44,6 +49,7 @@ async def build(settings: Settings) -> AsyncGenerator[Wiring]:
 
         def register(server: grpc.aio.Server) -> None:
             add_ProviderServicer_to_server(servicer, server)
+            add_JobsServicer_to_server(work, server)
 
         yield Wiring(
             servicers=[register],

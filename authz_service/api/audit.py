@@ -1,4 +1,4 @@
-"""Reading the audit."""
+"""Reading the audit, and adding what other services do."""
 
 from typing import Any
 
@@ -6,7 +6,8 @@ from grpc.aio import ServicerContext
 
 from authz_service.api import convert
 from authz_service.domain.list_audit import list_audit
-from authz_service.domain.ports import Audit
+from authz_service.domain.ports import Audit, Store
+from authz_service.domain.record_act import record_act
 from protos.authz.v1 import authz_pb2 as wire
 from protos.authz.v1.authz_pb2_grpc import AuditServicer as AuditBase
 from service_kit.identity import current_passport
@@ -15,10 +16,16 @@ Context = ServicerContext[Any, Any]
 
 
 class AuditServicer(AuditBase):
-    """For administrators."""
+    """Reading is for administrators."""
 
-    def __init__(self, audit: Audit) -> None:
+    def __init__(self, audit: Audit, store: Store) -> None:
         self._audit: Audit = audit
+        self._store: Store = store
+
+    async def RecordAct(self, request: wire.RecordActRequest, context: Context) -> wire.RecordActResponse:
+        passport = current_passport()
+        await record_act(self._store, passport, request.action, request.memory_id, request.detail)
+        return wire.RecordActResponse()
 
     async def ListAudit(self, request: wire.ListAuditRequest, context: Context) -> wire.AuditPage:
         current_passport().require_scope("admin")

@@ -13,6 +13,7 @@ from grpc.aio import ServicerContext
 
 from authz_service.domain.audit import NOT_AN_ID, Act, Refusal, memory_named, principal_named
 from authz_service.domain.authenticate import source_named
+from authz_service.domain.record_act import OF_OTHERS
 from authz_service.domain.refusals import Refusals
 from protos.authz.v1 import authz_pb2 as wire
 from service_kit import telemetry
@@ -184,6 +185,9 @@ ACTS: Final[Mapping[type[Message], _Attempt]] = {
         "grant.revoke", request.memory_id, detail={"grant": _id("hgrt", request.grant_id)}
     ),
     wire.AttachHarnessRequest: _attach,
+    wire.RecordActRequest: lambda request, _: Act(
+        request.action if request.action in OF_OTHERS else NOT_AN_ID, request.memory_id
+    ),
     wire.ListAuditRequest: _plain("audit.list"),
 }
 """What each request is an attempt at; the string is the field it was refused for, where one was named."""

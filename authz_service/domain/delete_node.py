@@ -9,6 +9,7 @@ from authz_service.domain.decide import demand
 from authz_service.domain.keyed import DONE
 from authz_service.domain.model import Privilege
 from authz_service.domain.ports import Store
+from service_kit.errors import GroveError
 from service_kit.idempotency import Idempotency
 
 _ACTION: Final = "memory.delete"
@@ -22,8 +23,13 @@ async def delete_node(store: Store, caller: Caller, node: str, idempotency: Idem
     A repeat under the same key is answered as the first time: nobody holds anything on what is gone.
     """
     async with store.change() as tx:
-        if await tx.claim(caller.principal, _ACTION, idempotency) is not None:
-            return
+        place = (await tx.places(caller, [node]))[0]
+        try:
+            if await tx.claim(caller.principal, _ACTION, idempotency) is not None:
+                return
+        except GroveError:
+            demand(place)  # to whom it is hidden, a key says nothing of another request
+            raise
         # Only a caller who may delete takes the lock, and only under it is the decision final.
         demand((await tx.places(caller, [node]))[0], Privilege.DELETE)
         await tx.hold_shape(alone=True)

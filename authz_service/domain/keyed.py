@@ -30,21 +30,18 @@ async def repeated_grant(
 ) -> Grant | None:
     """What the first request under the key answered; None when this is the first.
 
-    A repeat is for a caller who still sees the node; it may have lost the right to do it again.
+    A repeat is for a caller who still sees the node; it may have lost the right to do it again. To others no key
+    says anything.
     """
-    done = await tx.claim(caller.principal, operation, idempotency)
-    if done is None:
-        return None
     demand((await tx.places(caller, [node]))[0])
-    return _grants.decode(done)
+    done = await tx.claim(caller.principal, operation, idempotency)
+    return None if done is None else _grants.decode(done)
 
 
 async def repeated_place(
     tx: Change, caller: Caller, operation: str, idempotency: Idempotency, node: str
 ) -> Place | None:
     """The same for a node."""
-    done = await tx.claim(caller.principal, operation, idempotency)
-    if done is None:
-        return None
     demand((await tx.places(caller, [node]))[0])
-    return _places.decode(done)
+    done = await tx.claim(caller.principal, operation, idempotency)
+    return None if done is None else _places.decode(done)

@@ -59,7 +59,7 @@ class GrpcProvider:
         self._stub = ProviderStub(channel)
 
     async def describe(self) -> tuple[Capabilities, ...]:
-        async with _reachable():
+        async with reachable():
             answer = await self._stub.Describe(wire.DescribeRequest())
         return tuple(_capabilities(one) for one in answer.providers)
 
@@ -70,15 +70,15 @@ class GrpcProvider:
             written_by=_writer(stamp),
             idempotency=_idempotency(stamp.idempotency),
         )
-        async with _reachable():
+        async with reachable():
             answer = await self._stub.Observe(request, timeout=30.0)
-        job = _job(answer.job) if answer.HasField("job") else None
+        job = job_of(answer.job) if answer.HasField("job") else None
         return Observed(job, tuple(_record(one) for one in answer.records))
 
     async def job(self, address: Address, job_id: str) -> Job:
-        async with _reachable():
+        async with reachable():
             request = wire.GetJobRequest(address=_address(address), job_id=job_id)
-            return _job(await self._stub.GetJob(request))
+            return job_of(await self._stub.GetJob(request))
 
     async def remember(self, address: Address, draft: Stated, stamp: Stamp) -> Record:
         request = wire.RememberRequest(
@@ -87,14 +87,14 @@ class GrpcProvider:
             written_by=_writer(stamp),
             idempotency=_idempotency(stamp.idempotency),
         )
-        async with _reachable():
+        async with reachable():
             return _record(await self._stub.Remember(request))
 
     async def get(self, address: Address, record_id: str, as_of: datetime | None) -> Record:
         request = wire.GetRecordRequest(address=_address(address), record_id=record_id)
         if as_of is not None:
             request.as_of.CopyFrom(_timestamp(as_of))
-        async with _reachable():
+        async with reachable():
             return _record(await self._stub.GetRecord(request))
 
     async def list(self, address: Address, selection: Stated, page: Page) -> RecordPage:
@@ -102,7 +102,7 @@ class GrpcProvider:
         request.CopyFrom(cast(wire.ListRecordsRequest, selection.payload))
         request.address.CopyFrom(_address(address))
         request.page.CopyFrom(WirePage(limit=page.limit, cursor=page.cursor))
-        async with _reachable():
+        async with reachable():
             answer = await self._stub.ListRecords(request)
         return RecordPage(tuple(_record(one) for one in answer.records), answer.next_cursor)
 
@@ -117,7 +117,7 @@ class GrpcProvider:
             written_by=_writer(stamp),
             idempotency=_idempotency(stamp.idempotency),
         )
-        async with _reachable():
+        async with reachable():
             return _record(await self._stub.Revise(request))
 
     async def forget(self, address: Address, record_id: str, expected_version: int, stamp: Stamp) -> Record:
@@ -128,7 +128,7 @@ class GrpcProvider:
             written_by=_writer(stamp),
             idempotency=_idempotency(stamp.idempotency),
         )
-        async with _reachable():
+        async with reachable():
             return _record(await self._stub.Forget(request))
 
     async def erase(self, address: Address, record_ids: Sequence[str], stamp: Stamp) -> Erased:
@@ -138,13 +138,14 @@ class GrpcProvider:
             written_by=_writer(stamp),
             idempotency=_idempotency(stamp.idempotency),
         )
-        async with _reachable():
+        async with reachable():
             answer = await self._stub.Erase(request, timeout=60.0)
-        return Erased(tuple(answer.erased), tuple(answer.unreachable))
+        elsewhere = tuple((one.memory_id, one.record_id) for one in answer.elsewhere)
+        return Erased(tuple(answer.erased), tuple(answer.unreachable), elsewhere)
 
     async def history(self, address: Address, record_id: str) -> tuple[Record, ...]:
         request = wire.HistoryRequest(address=_address(address), record_id=record_id)
-        async with _reachable():
+        async with reachable():
             answer = await self._stub.History(request)
         return tuple(_record(one) for one in answer.versions)
 
@@ -154,14 +155,14 @@ class GrpcProvider:
             memory_ids=memory_ids,
             recall=cast(record_pb2.RecallQuery, question.payload),
         )
-        async with _reachable():
+        async with reachable():
             answer = await self._stub.Recall(request)
         hits = tuple(Hit(_record(one.record), one.score, tuple(one.why)) for one in answer.hits)
         return Found(hits, tuple(answer.degraded), abstain=answer.abstain)
 
     async def count(self, provider: str, memory_ids: Sequence[str]) -> dict[str, int]:
         request = wire.CountRequest(provider=provider, memory_ids=memory_ids)
-        async with _reachable():
+        async with reachable():
             answer = await self._stub.Count(request)
         return dict(answer.counts)
 
@@ -170,22 +171,22 @@ class GrpcProvider:
             provider=provider,
             records=[wire.RecordAddress(memory_id=one, record_id=other) for one, other in records],
         )
-        async with _reachable():
+        async with reachable():
             answer = await self._stub.Exist(request)
         return frozenset((one.memory_id, one.record_id) for one in answer.records)
 
     async def prime(self, address: Address) -> tuple[Record, ...]:
-        async with _reachable():
+        async with reachable():
             answer = await self._stub.Prime(wire.PrimeRequest(address=_address(address)))
         return tuple(_record(one) for one in answer.records)
 
     async def purge(self, address: Address) -> None:
-        async with _reachable():
+        async with reachable():
             await self._stub.Purge(wire.PurgeRequest(address=_address(address)), timeout=120.0)
 
 
 @asynccontextmanager
-async def _reachable() -> AsyncGenerator[None]:
+async def reachable() -> AsyncGenerator[None]:
     """A provider that does not answer is ``memory_unavailable`` (Memories, section 12)."""
     try:
         yield
@@ -234,5 +235,6 @@ def _record(record: record_pb2.Record) -> Record:
     return Record(record.id, record.memory_id, references, record)
 
 
-def _job(job: record_pb2.Job) -> Job:
+def job_of(job: record_pb2.Job) -> Job:
+    """A job with its records."""
     return Job(job, tuple(_record(one) for one in job.records))

@@ -85,11 +85,36 @@ class Memories:
         node = await self._plant(description, parent_id, restricted=restricted, key=key)
         return await self._settled(key, Memory(node, description, 0))
 
+    async def _answered(self, key: Keyed, memory_id: str) -> bytes | None:
+        """What a key answered, if anything; to whom the memory is hidden it says nothing of another request."""
+        try:
+            return await self._descriptions.answered(key)
+        except GroveError:
+            await self._access.check(memory_id, None)
+            raise
+
     async def _again(self, answer: bytes) -> Memory:
-        """What a repeat is answered, as long as its caller still sees the memory."""
+        """What a repeat is answered, as long as its caller still sees the memory; of where it lay only what the
+        caller still sees.
+        """
         memory = _answers.decode(answer)
-        await self._access.check(memory.node.id, None)
-        return memory
+        now = await self._access.check(memory.node.id, None)
+        line = list[str]()
+        for one in reversed(memory.node.ancestors):
+            if one not in now.ancestors and not await self._sees(one):
+                break
+            line.append(one)
+        node = replace(memory.node, ancestors=tuple(reversed(line)), parent_id=line[0] if line else "")
+        return replace(memory, node=node)
+
+    async def _sees(self, memory_id: str) -> bool:
+        try:
+            await self._access.check(memory_id, None)
+        except GroveError as error:
+            if error.code != "memory_not_found":
+                raise
+            return False
+        return True
 
     async def _settled(self, key: Keyed, memory: Memory) -> Memory:
         """Keeps the answer of a key, and answers what is kept."""
@@ -139,7 +164,7 @@ class Memories:
         of it again.
         """
         key = Keyed.of(_UPDATE, idempotency)
-        done = await self._descriptions.answered(key)
+        done = await self._answered(key, memory_id)
         if done is not None:
             return await self._again(done)
         _check_words(changed)
@@ -189,7 +214,7 @@ class Memories:
 
     async def _to_be_deleted(self, memory_id: str, key: Keyed) -> bytes:
         """The memory as it is before it is deleted, or was when a request under this key looked at it."""
-        done = await self._descriptions.answered(key)
+        done = await self._answered(key, memory_id)
         if done is not None:
             return done
         try:

@@ -164,6 +164,14 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
+class JobPage:
+    """One page of jobs; ``next_cursor`` is empty on the last one."""
+
+    jobs: tuple[Job, ...]
+    next_cursor: str
+
+
+@dataclass(frozen=True, slots=True)
 class Observed:
     """What an observe answered: records, or a job that will have some."""
 
@@ -173,10 +181,13 @@ class Observed:
 
 @dataclass(frozen=True, slots=True)
 class Erased:
-    """What an erase removed and what it could not reach (section 5.2)."""
+    """What an erase removed and what it could not reach (section 5.2). ``elsewhere`` is where (memory id, record id)
+    those of the latter are that lie in other memories; it is for following them and is told to nobody.
+    """
 
     erased: tuple[str, ...]
     unreachable: tuple[str, ...]
+    elsewhere: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from memory_service.domain import errors
+from memory_service.domain.erase import Copies
 from memory_service.domain.model import (
     Address,
     Capabilities,
@@ -24,17 +25,21 @@ from memory_service.domain.model import (
 )
 from memory_service.domain.ports import AccessTree, Descriptions, Provider
 from memory_service.domain.references import References
+from memory_service.domain.work import Acts
 from service_kit.identity import current_passport
 
 
 class Records:
     """The use cases of records."""
 
-    def __init__(self, access: AccessTree, descriptions: Descriptions, provider: Provider) -> None:
+    def __init__(
+        self, access: AccessTree, descriptions: Descriptions, provider: Provider, acts: Acts
+    ) -> None:
         self._access = access
         self._descriptions = descriptions
         self._provider = provider
         self._references = References(access, descriptions, provider)
+        self._copies = Copies(access, descriptions, provider, acts)
 
     async def observe(self, memory_id: str, episodes: Sequence[Stated], idempotency: Idempotency) -> Observed:
         """Appends episodes; the provider decides what to derive. Needs ``write``."""
@@ -91,11 +96,11 @@ class Records:
         )
 
     async def erase(self, memory_id: str, record_ids: Sequence[str], idempotency: Idempotency) -> Erased:
-        """Removes content for good. Needs ``delete``."""
+        """Removes content for good, here and from derived copies the caller may erase. Needs ``delete``."""
         address, _ = await self._address(memory_id, Privilege.DELETE)
         if not (await self._capabilities(address.provider)).erase:
             raise errors.unsupported("erase")
-        return await self._provider.erase(address, record_ids, _stamp(idempotency))
+        return await self._copies.erase(address, record_ids, _stamp(idempotency))
 
     async def history(self, memory_id: str, record_id: str) -> tuple[Record, ...]:
         """Every version, oldest first. Needs ``read``."""

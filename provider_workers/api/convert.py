@@ -14,6 +14,7 @@ from provider_workers.domain.model import (
     Capabilities,
     Changes,
     Draft,
+    Erased,
     File,
     Found,
     Include,
@@ -158,12 +159,32 @@ def record(one: Record) -> record_pb2.Record:
 def job(one: Job) -> record_pb2.Job:
     """A job and what it has produced."""
     made = record_pb2.Job(
-        id=one.id, status=one.status, records=[record(each) for each in one.records], error=one.error
+        id=one.id,
+        status=one.status,
+        records=[record(each) for each in one.records],
+        error=one.error,
+        memory_id=one.memory_id,
+        runs=one.runs,
+        quarantined=one.quarantined,
     )
     _set(made.created_at, one.created_at)
     if one.finished_at is not None:
         _set(made.finished_at, one.finished_at)
+    if one.pending_since is not None:
+        _set(made.pending_since, one.pending_since)
     return made
+
+
+def erased(one: Erased) -> wire.EraseResponse:
+    """What an erase removed and what it could not."""
+    return wire.EraseResponse(
+        erased=one.erased,
+        unreachable=one.unreachable,
+        elsewhere=[
+            wire.RecordAddress(memory_id=memory_id, record_id=record_id)
+            for memory_id, record_id in one.elsewhere
+        ],
+    )
 
 
 def found(one: Found) -> wire.RecallResponse:

@@ -84,7 +84,7 @@ class ProviderServicer(Base):
             convert.stamp(request.written_by, request.idempotency),
         )
         erased = await self._operations.erase(address, request.record_ids, stamp)
-        return wire.EraseResponse(erased=erased.erased, unreachable=erased.unreachable)
+        return convert.erased(erased)
 
     async def History(self, request: wire.HistoryRequest, context: Context) -> wire.HistoryResponse:
         versions = await self._operations.history(convert.address(request.address), request.record_id)

@@ -13,6 +13,11 @@ def job_not_found() -> GroveError:
     return GroveError("grovekeeper_not_found", "There is no such job in this memory.")
 
 
+def not_failed(status: str) -> GroveError:
+    """A retry of a job that is under way or done."""
+    return GroveError("grovekeeper_conflict", f"Only a failed job is retried; this one is {status}.")
+
+
 def not_connected(provider: str) -> GroveError:
     """The memory is bound to a provider that is not served here."""
     return GroveError("memory_unavailable", f"No provider named {provider!r} is connected.")

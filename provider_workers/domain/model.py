@@ -158,6 +158,23 @@ class Job:
     created_at: datetime
     finished_at: datetime | None = None
     error: str = ""
+    # Only where jobs of several memories are listed.
+    memory_id: str = ""
+    runs: int = 0
+    quarantined: int = 0
+    pending_since: datetime | None = None
+
+
+JobKey = tuple[datetime, str]
+"""Where a job stands in a listing: when it was made, and its id."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobPage:
+    """One page of jobs; ``next_cursor`` is empty on the last one."""
+
+    jobs: tuple[Job, ...]
+    next_cursor: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,10 +187,13 @@ class Observed:
 
 @dataclass(frozen=True, slots=True)
 class Erased:
-    """What an erase removed, and derived copies it could not (section 5.2)."""
+    """What an erase removed, and derived copies it could not (section 5.2). ``elsewhere`` is where those of them
+    are that lie in other memories.
+    """
 
     erased: tuple[str, ...]
     unreachable: tuple[str, ...] = ()
+    elsewhere: tuple["RecordAddress", ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,8 @@ access_app: Final = typer.Typer(no_args_is_help=True, help="See who may reach wh
 app.add_typer(access_app, name="access")
 audit_app: Final = typer.Typer(no_args_is_help=True, help="Read what was changed in access, and refused.")
 app.add_typer(audit_app, name="audit")
+jobs_app: Final = typer.Typer(no_args_is_help=True, help="See the background work of memories, and retry it.")
+app.add_typer(jobs_app, name="jobs")
 
 _Group = Annotated[str, typer.Argument(metavar="GROUP", help="Its name, with or without group:.")]
 _Principals = Annotated[
@@ -253,6 +255,27 @@ def export_audit(since: _Since = None, until: _Until = None) -> None:
     from service_kit.cli import access  # noqa: PLC0415 - see above
 
     _lines(access.export(UpSettings.load(), access.Narrowing(since=since, until=until)))
+
+
+@jobs_app.command("list")
+def list_jobs(
+    status: Annotated[
+        str | None, typer.Option(metavar="S", help="pending, completed or failed; else pending and failed.")
+    ] = None,
+    most: Annotated[int, typer.Option("--limit", min=1, help="How many at most.")] = 50,
+) -> None:
+    """List derivations, newest first: of which memory, since when they wait, and why one failed."""
+    from service_kit.cli import jobs  # noqa: PLC0415 - see above
+
+    _table(jobs.listed(UpSettings.load(), status, most))
+
+
+@jobs_app.command("retry")
+def retry_job(job: Annotated[str, typer.Argument(metavar="ID", help="A job that has failed.")]) -> None:
+    """Begin a failed job again. What it derived already is not derived twice."""
+    from service_kit.cli import jobs  # noqa: PLC0415 - see above
+
+    print(jobs.retry(UpSettings.load(), job))
 
 
 def _lines(lines: Iterable[str]) -> None:

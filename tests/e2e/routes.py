@@ -220,6 +220,8 @@ ADMIN_ROUTES = (
     Route("PUT", "/v1/grovekeeper/groups/{name}/members/{principal}"),
     Route("DELETE", "/v1/grovekeeper/groups/{name}/members/{principal}"),
     Route("GET", "/v1/grovekeeper/audit"),
+    Route("GET", "/v1/grovekeeper/jobs"),
+    Route("POST", "/v1/grovekeeper/jobs/{job_id}/retry"),
 )
 """Routes that need the scope ``admin``."""
 

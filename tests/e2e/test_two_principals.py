@@ -155,9 +155,16 @@ def test_what_is_for_administrators_says_nothing_to_others(hidden: Hidden, route
 
 
 def _kept_by(admin: Caller) -> Names:
-    """A token, and a group with somebody in it."""
+    """A token, a group with somebody in it, and a job."""
     token = str(admin.post("/v1/grovekeeper/tokens", {"person": "somebody"})["id"])
-    names = {"token_id": token, "name": f"group:{uuid.uuid4().hex}", "principal": "person:somebody"}
+    memory = admin.plant("Place")
+    job = str(admin.post(f"/v1/memories/{memory}/observe", {"episodes": [{"content": "Hi."}]})["job"]["id"])
+    names = {
+        "token_id": token,
+        "name": f"group:{uuid.uuid4().hex}",
+        "principal": "person:somebody",
+        "job_id": job,
+    }
     admin.post("/v1/grovekeeper/groups", {"name": names["name"]})
     admin.put(f"/v1/grovekeeper/groups/{names['name']}/members/{names['principal']}", {})
     return names
@@ -166,7 +173,8 @@ def _kept_by(admin: Caller) -> Names:
 KEYED = [
     route
     for route in MEMORY_ROUTES
-    if route.path.endswith(("/records", "/observe", "/erase", "{record_id}")) and route.method != "GET"
+    if route.path.endswith(("/records", "/observe", "/erase", "{record_id}", "/grants", "{grant_id}"))
+    and route.method != "GET"
 ]
 """Those that take an Idempotency-Key and answer something of the memory."""
 

@@ -1699,6 +1699,11 @@ class AuditStub:
         Args:
             channel: A grpc.Channel.
         """
+        self.RecordAct = channel.unary_unary(
+                '/grovekeeper.authz.v1.Audit/RecordAct',
+                request_serializer=protos_dot_authz_dot_v1_dot_authz__pb2.RecordActRequest.SerializeToString,
+                response_deserializer=protos_dot_authz_dot_v1_dot_authz__pb2.RecordActResponse.FromString,
+                _registered_method=True)
         self.ListAudit = channel.unary_unary(
                 '/grovekeeper.authz.v1.Audit/ListAudit',
                 request_serializer=protos_dot_authz_dot_v1_dot_authz__pb2.ListAuditRequest.SerializeToString,
@@ -1710,6 +1715,15 @@ class AuditServicer:
     """What was changed in who may reach what, and what was refused; only ever added to.
     """
 
+    def RecordAct(self, request, context):
+        """Decides whether the caller may do what another service is about to do, and adds that to the audit before it is
+        done: `record.erase` needs `delete` on the memory, `job.retry` the scope `admin`. Errors: memory_not_found,
+        memory_forbidden, insufficient_scope, invalid_input.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListAudit(self, request, context):
         """Needs scope `admin`.
         """
@@ -1720,6 +1734,11 @@ class AuditServicer:
 
 def add_AuditServicer_to_server(servicer, server):
     rpc_method_handlers = {
+            'RecordAct': grpc.unary_unary_rpc_method_handler(
+                    servicer.RecordAct,
+                    request_deserializer=protos_dot_authz_dot_v1_dot_authz__pb2.RecordActRequest.FromString,
+                    response_serializer=protos_dot_authz_dot_v1_dot_authz__pb2.RecordActResponse.SerializeToString,
+            ),
             'ListAudit': grpc.unary_unary_rpc_method_handler(
                     servicer.ListAudit,
                     request_deserializer=protos_dot_authz_dot_v1_dot_authz__pb2.ListAuditRequest.FromString,
@@ -1736,6 +1755,33 @@ def add_AuditServicer_to_server(servicer, server):
 class Audit:
     """What was changed in who may reach what, and what was refused; only ever added to.
     """
+
+    @staticmethod
+    def RecordAct(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/grovekeeper.authz.v1.Audit/RecordAct',
+            protos_dot_authz_dot_v1_dot_authz__pb2.RecordActRequest.SerializeToString,
+            protos_dot_authz_dot_v1_dot_authz__pb2.RecordActResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
 
     @staticmethod
     def ListAudit(request,

@@ -641,6 +641,11 @@ class AuditStub:
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> AuditAsyncStub: ...
+    RecordAct: _grpc.UnaryUnaryMultiCallable[_authz_pb2.RecordActRequest, _authz_pb2.RecordActResponse]
+    """Decides whether the caller may do what another service is about to do, and adds that to the audit before it is
+    done: `record.erase` needs `delete` on the memory, `job.retry` the scope `admin`. Errors: memory_not_found,
+    memory_forbidden, insufficient_scope, invalid_input.
+    """
     ListAudit: _grpc.UnaryUnaryMultiCallable[_authz_pb2.ListAuditRequest, _authz_pb2.AuditPage]
     """Needs scope `admin`."""
 
@@ -649,11 +654,27 @@ class AuditAsyncStub(AuditStub):
     """What was changed in who may reach what, and what was refused; only ever added to."""
 
     def __init__(self, channel: _aio.Channel) -> None: ...
+    RecordAct: _aio.UnaryUnaryMultiCallable[_authz_pb2.RecordActRequest, _authz_pb2.RecordActResponse]  # type: ignore[assignment]
+    """Decides whether the caller may do what another service is about to do, and adds that to the audit before it is
+    done: `record.erase` needs `delete` on the memory, `job.retry` the scope `admin`. Errors: memory_not_found,
+    memory_forbidden, insufficient_scope, invalid_input.
+    """
     ListAudit: _aio.UnaryUnaryMultiCallable[_authz_pb2.ListAuditRequest, _authz_pb2.AuditPage]  # type: ignore[assignment]
     """Needs scope `admin`."""
 
 class AuditServicer(metaclass=_abc_1.ABCMeta):
     """What was changed in who may reach what, and what was refused; only ever added to."""
+
+    @_abc_1.abstractmethod
+    def RecordAct(
+        self,
+        request: _authz_pb2.RecordActRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_authz_pb2.RecordActResponse, _abc.Awaitable[_authz_pb2.RecordActResponse]]:
+        """Decides whether the caller may do what another service is about to do, and adds that to the audit before it is
+        done: `record.erase` needs `delete` on the memory, `job.retry` the scope `admin`. Errors: memory_not_found,
+        memory_forbidden, insufficient_scope, invalid_input.
+        """
 
     @_abc_1.abstractmethod
     def ListAudit(

@@ -802,6 +802,7 @@ class Job(_message.Message):
     MEMORY_ID_FIELD_NUMBER: _builtins.int
     RUNS_FIELD_NUMBER: _builtins.int
     QUARANTINED_FIELD_NUMBER: _builtins.int
+    PENDING_SINCE_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     status: _builtins.str
     """`pending`, `completed` or `failed`."""
@@ -820,6 +821,10 @@ class Job(_message.Message):
     def created_at(self) -> _timestamp_pb2.Timestamp: ...
     @_builtins.property
     def finished_at(self) -> _timestamp_pb2.Timestamp: ...
+    @_builtins.property
+    def pending_since(self) -> _timestamp_pb2.Timestamp:
+        """Only while pending: when it was written or, if it was retried, when that was. Only where jobs are listed."""
+
     def __init__(
         self,
         *,
@@ -832,10 +837,11 @@ class Job(_message.Message):
         memory_id: _builtins.str = ...,
         runs: _builtins.int = ...,
         quarantined: _builtins.int = ...,
+        pending_since: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["created_at", b"created_at", "finished_at", b"finished_at"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["created_at", b"created_at", "finished_at", b"finished_at", "pending_since", b"pending_since"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["created_at", b"created_at", "error", b"error", "finished_at", b"finished_at", "id", b"id", "memory_id", b"memory_id", "quarantined", b"quarantined", "records", b"records", "runs", b"runs", "status", b"status"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["created_at", b"created_at", "error", b"error", "finished_at", b"finished_at", "id", b"id", "memory_id", b"memory_id", "pending_since", b"pending_since", "quarantined", b"quarantined", "records", b"records", "runs", b"runs", "status", b"status"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

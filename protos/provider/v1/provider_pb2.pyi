@@ -462,6 +462,7 @@ class EraseResponse(_message.Message):
     ERASED_FIELD_NUMBER: _builtins.int
     UNREACHABLE_FIELD_NUMBER: _builtins.int
     FILE_IDS_FIELD_NUMBER: _builtins.int
+    ELSEWHERE_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def erased(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     @_builtins.property
@@ -470,16 +471,21 @@ class EraseResponse(_message.Message):
     def file_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Files that nothing in this memory names any more, whose bytes are gone."""
 
+    @_builtins.property
+    def elsewhere(self) -> _containers.RepeatedCompositeFieldContainer[Global___RecordAddress]:
+        """Where those `unreachable` copies are that lie in other memories of this provider, for whoever may erase there too."""
+
     def __init__(
         self,
         *,
         erased: _abc.Iterable[_builtins.str] | None = ...,
         unreachable: _abc.Iterable[_builtins.str] | None = ...,
         file_ids: _abc.Iterable[_builtins.str] | None = ...,
+        elsewhere: _abc.Iterable[Global___RecordAddress] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["erased", b"erased", "file_ids", b"file_ids", "unreachable", b"unreachable"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["elsewhere", b"elsewhere", "erased", b"erased", "file_ids", b"file_ids", "unreachable", b"unreachable"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

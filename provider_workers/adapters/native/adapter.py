@@ -13,6 +13,7 @@ from provider_workers.adapters.native.reading import Reading
 from provider_workers.adapters.native.recall import Recall
 from provider_workers.adapters.native.tidying import Tidying
 from provider_workers.adapters.native.vectors import Sweeper, Vectors
+from provider_workers.adapters.native.work import Work
 from provider_workers.adapters.native.writing import DERIVE, Writing
 from provider_workers.domain.model import (
     Capabilities,
@@ -77,6 +78,7 @@ class NativeProvider:
             database, vectors, abstain_below=options.abstain_below, answer_bytes=options.answer_bytes
         )
         self._erasing = Erasing(database)
+        self.work: Work = Work(database, jobs)
         derivation = Derivation(database, vectors, derived_by if options.derivation else None)
         jobs.task(DERIVE, derivation.run, attempts=ATTEMPTS)
         jobs.periodic("embed", Sweeper(database, vectors).run, every_s=options.sweep_s)

@@ -35,17 +35,19 @@ class Erasing:
         async with self._database.begin() as tx:
             done = await claim(tx, claimed)
             if done is not None:
-                return Erased(tuple(done["erased"]), tuple(done["unreachable"]))
+                unreachable: list[str] = done["unreachable"]
+                memories: list[str] = done["unreachable_in"] or [""] * len(unreachable)
+                return _erased(done["erased"], list(zip(memories, unreachable, strict=True)))
             if await _lock(tx, memory_id, asked) != set(asked):
                 raise errors.record_not_found("record_ids")
-            derived, unreachable = await self._derived(tx, memory_id, asked)
+            derived, elsewhere = await self._derived(tx, memory_id, asked)
             erased = [*asked, *derived]
             await _spend_keys(tx, memory_id, erased)
             await tx.execute(
                 "delete from record where memory_id = %s and record_id = any(%s)", (memory_id, erased)
             )
             await _verify(tx, memory_id, erased)
-            answer = Erased(tuple(erased), tuple(unreachable))
+            answer = _erased(erased, elsewhere)
             await settle_erase(tx, claimed, answer)
         return answer
 
@@ -65,7 +67,7 @@ class Erasing:
 
     async def _derived(
         self, tx: Tx, memory_id: str, record_ids: Sequence[str]
-    ) -> tuple[list[str], list[str]]:
+    ) -> tuple[list[str], list[RecordAddress]]:
         """What was derived, at any remove: in this memory (now locked), and elsewhere.
 
         A record is locked before its own derivations are looked for, and derivation holds its source while
@@ -73,7 +75,7 @@ class Erasing:
         """
         seen: set[RecordAddress] = {(memory_id, one) for one in record_ids}
         frontier = sorted(seen)
-        here, elsewhere = list[str](), list[str]()
+        here, elsewhere = list[str](), list[RecordAddress]()
         while frontier:
             rows = await tx.fetch_all(
                 "select distinct memory_id, record_id from derivation"
@@ -87,8 +89,12 @@ class Erasing:
             own = [record for memory, record in frontier if memory == memory_id]
             await _lock(tx, memory_id, own)
             here += own
-            elsewhere += [record for memory, record in frontier if memory != memory_id]
+            elsewhere += [one for one in frontier if one[0] != memory_id]
         return here, elsewhere
+
+
+def _erased(erased: Sequence[str], elsewhere: Sequence[RecordAddress]) -> Erased:
+    return Erased(tuple(erased), tuple(record_id for _, record_id in elsewhere), tuple(elsewhere))
 
 
 async def _lock(tx: Tx, memory_id: str, record_ids: Sequence[str]) -> set[str]:

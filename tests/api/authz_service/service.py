@@ -246,6 +246,10 @@ class Bearer:
         request = wire.RevokeGrantRequest(memory_id=node, grant_id=grant, idempotency=key)
         return (await self._as(self._grants.RevokeGrant(request))).grant
 
+    async def act(self, action: str, node: str = "", **detail: str) -> None:
+        request = wire.RecordActRequest(action=action, memory_id=node, detail=detail)
+        await self._as(self._audit.RecordAct(request))
+
     async def attach(self, harness: str, *entries: tuple[str, str]) -> None:
         request = wire.AttachHarnessRequest(harness_id=harness, entries=_entries(list(entries)))
         await self._as(self._grants.AttachHarness(request))

@@ -467,3 +467,37 @@ async def test_a_change_that_cannot_be_recorded_is_not_made(alice: Bearer, broke
     node = new_id("hmem")
     assert (await refusal(alice.create(node=node))).code == "server_error"
     assert (await refusal(alice.check(node))).code == "memory_not_found"
+
+
+async def test_what_another_service_does_is_recorded_once_it_may_be_done(
+    admin: Bearer, alice: Bearer, bob: Bearer
+):
+    root = (await alice.create()).id
+    await alice.grant(root, "person:bob", READ, WRITE)
+    await alice.act("record.erase", root, records="3")
+    assert (await refusal(bob.act("record.erase", root, records="1"))).code == "memory_forbidden"
+    assert (await refusal(bob.act("record.erase", new_id("hmem")))).code == "memory_not_found"
+    assert (await refusal(alice.act("job.retry", job="hjob_1"))).code == "insufficient_scope"
+    await admin.act("job.retry", job="hjob_1")
+    found = [
+        (one.actor, one.outcome, told(one))
+        for one in await records(admin)
+        if one.action in ("record.erase", "job.retry")
+    ]
+    assert found[0] == ("person:alice", "allowed", ("record.erase", root, "", {"records": "3"}))
+    assert found[1] == ("person:bob", "refused", ("record.erase", root, "", {}))
+    assert [one[:2] for one in found[2:4]] == [("person:bob", "refused"), ("person:alice", "refused")]
+    assert found[4][1:] == ("allowed", ("job.retry", "", "", {"job": "hjob_1"}))
+
+
+async def test_only_acts_that_are_known_are_recorded_and_only_with_few_words(admin: Bearer, alice: Bearer):
+    root = (await alice.create()).id
+    for call in (
+        alice.act("grant.add", root),
+        alice.act("what I like", root),
+        alice.act("record.erase", root, records="x" * 200),
+        alice.act("record.erase", root, **{str(number): "" for number in range(9)}),
+    ):
+        assert (await refusal(call)).code == "invalid_input"
+    assert not [one for one in await records(admin, outcome="allowed") if one.action == "record.erase"]
+    assert "what I like" not in {one.action for one in await records(admin)}

@@ -1,16 +1,19 @@
 """Observe keeps what was said, at once; what it means is derived behind it (section 5.1)."""
 
+import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import pytest
 
-from provider_workers.adapters.native.adapter import Options
+from provider_workers.adapters.native.adapter import NativeProvider, Options
 from provider_workers.adapters.native.derivation import derive
 from provider_workers.adapters.native.tidying import Tidying
-from provider_workers.domain.model import Draft, Include, Job, Part, Record, Stamp, Writer
+from provider_workers.domain.model import Draft, Include, Job, Page, Part, Record, Stamp, Writer
+from provider_workers.domain.work import BackgroundWork
 from service_kit.db.pool import Database
 from service_kit.errors import GroveError
+from service_kit.ids import new_id
 from tests.contract.providers.conftest import Bench
 from tests.contract.providers.subject import ALICE, Subject, derived_from, episode, found, text_of
 
@@ -240,6 +243,83 @@ async def test_a_job_that_never_gets_anywhere_ends_and_says_so(bench: Bench, dat
     job = await subject.adapter.job(memory, observed.job.id)
     assert (job.status, job.error) == ("failed", "The episodes could not be worked on.")
     assert job.finished_at is not None
+
+
+class _Sick:
+    """A derivation that fails on what it is told to, until it is cured."""
+
+    def __init__(self) -> None:
+        self.well = False
+
+    def __call__(self, record: Record) -> Sequence[Draft]:
+        return derive(record) if self.well else _poisoned(record)
+
+
+async def test_a_failed_job_that_is_retried_is_completed_and_nothing_is_derived_twice(bench: Bench):
+    sick = _Sick()
+    subject = bench.native(derived_by=sick)
+    work, memory = _work(subject), subject.memory()
+    said = ["The first thing is fine here.", "This one is poison for us.", "The third thing is fine here."]
+    failed = await subject.observe(memory, *(episode(text) for text in said))
+    (told,) = (await work.list("", (), Page())).jobs
+    assert (told.id, told.memory_id, told.status) == (failed.id, memory, "failed")
+    assert (told.runs, told.quarantined, told.error) == (1, 1, failed.error)
+    assert (told.records, told.pending_since) == ((), None)
+    sick.well = True
+    begun = await work.retry(failed.id)
+    assert (begun.status, begun.error, begun.quarantined) == ("pending", "", 0)
+    assert begun.pending_since is not None
+    assert failed.finished_at is not None
+    assert begun.pending_since >= failed.finished_at > begun.created_at
+    await subject.work()
+    done = await subject.adapter.job(memory, failed.id)
+    assert (done.status, done.error) == ("completed", "")
+    assert facts(done) == [said[0], said[1], said[2]]
+    assert sorted(await subject.listed(memory, include=Include.ALL)) == sorted(said * 2)
+    for _ in range(2):
+        with pytest.raises(GroveError) as refused:
+            await work.retry(failed.id)
+        assert refused.value.code == "grovekeeper_conflict"
+    with pytest.raises(GroveError) as unknown:
+        await work.retry(new_id("hjob"))
+    assert unknown.value.code == "grovekeeper_not_found"
+
+
+async def test_of_retries_at_once_one_begins_the_job(bench: Bench):
+    subject = bench.native(derived_by=_poisoned)
+    work, memory = _work(subject), subject.memory()
+    failed = await subject.observe(memory, episode("This one is poison for us."))
+    results = await asyncio.gather(*(work.retry(failed.id) for _ in range(5)), return_exceptions=True)
+    assert [isinstance(one, GroveError) for one in results].count(False) == 1
+    await subject.work()
+    assert (await subject.adapter.job(memory, failed.id)).status == "failed"
+
+
+async def test_jobs_are_listed_newest_first_in_pages_and_by_status(bench: Bench):
+    subject = bench.native()
+    work = _work(subject)
+    done = [(await subject.observe(subject.memory(), episode("It is fine here."))).id for _ in range(3)]
+    waiting: list[str] = []
+    for _ in range(4):
+        observed = await subject.adapter.observe(subject.memory(), [episode("It waits here.")], Stamp(ALICE))
+        assert observed.job is not None
+        waiting.append(observed.job.id)
+    first = await work.list("", (), Page(3))
+    rest = await work.list("native", ("pending",), Page(3, first.next_cursor))
+    assert [one.id for one in (*first.jobs, *rest.jobs)] == waiting[::-1]
+    assert {one.pending_since for one in first.jobs} == {one.created_at for one in first.jobs}
+    assert rest.next_cursor == ""
+    assert [one.id for one in (await work.list("", ("completed",), Page())).jobs] == done[::-1]
+    assert not (await work.list("another", (), Page())).jobs
+    for statuses, page in ((("finished",), Page()), ((), Page(0, "nonsense"))):
+        with pytest.raises(GroveError) as refused:
+            await work.list("", statuses, page)
+        assert refused.value.code == "invalid_input"
+
+
+def _work(subject: Subject) -> BackgroundWork:
+    assert isinstance(subject.adapter, NativeProvider)
+    return BackgroundWork({"native": subject.adapter.work})
 
 
 async def test_finished_jobs_and_old_keys_are_kept_for_a_while_only(bench: Bench, database: Database):

@@ -221,6 +221,16 @@ class Shelf:
         return None
 
 
+@dataclass
+class Acts:
+    """What the audit was told."""
+
+    told: list[tuple[str, str, dict[str, str]]] = field(default_factory=list[tuple[str, str, dict[str, str]]])
+
+    async def record(self, action: str, memory_id: str, **detail: str) -> None:
+        self.told.append((action, memory_id, detail))
+
+
 def _named(key: Keyed) -> tuple[str, str, str]:
     return key.principal, key.operation, key.idempotency.key
 
@@ -235,6 +245,10 @@ class Keeper:
     max_depth: int = 3
     files: bool = False
     erases: bool = True
+    copies: dict[str, tuple[tuple[str, str], ...]] = field(
+        default_factory=dict[str, tuple[tuple[str, str], ...]]
+    )
+    erased_in: list[str] = field(default_factory=list[str])
 
     async def describe(self) -> tuple[Capabilities, ...]:
         return (Capabilities("native", self.max_depth, self.files, self.erases, payload=None),)
@@ -270,7 +284,9 @@ class Keeper:
         return await self.get(address, record_id, None)
 
     async def erase(self, address: Address, record_ids: Sequence[str], stamp: Stamp) -> Erased:
-        return Erased(tuple(record_ids), ())
+        self.erased_in.append(address.memory_id)
+        elsewhere = self.copies.get(address.memory_id, ())
+        return Erased(tuple(record_ids), tuple(one for _, one in elsewhere), elsewhere)
 
     async def history(self, address: Address, record_id: str) -> tuple[Record, ...]:
         return (await self.get(address, record_id, None),)

@@ -10,7 +10,7 @@ from memory_service.domain.records import Records
 from memory_service.domain.references import References
 from service_kit.errors import GroveError
 from service_kit.identity import Passport, use_passport
-from tests.unit.memory_service.fakes import Keeper, Shelf, Tree
+from tests.unit.memory_service.fakes import Acts, Keeper, Shelf, Tree
 
 READ = (Privilege.READ,)
 ASKED = Question(None, 8, asks_something=True)
@@ -32,7 +32,8 @@ class House:
             self.shelf.put(one)
             parent = one
         parts = self.tree, self.shelf, self.keeper
-        self.records, self.recall = Records(*parts), Recall(*parts)
+        self.acts = Acts()
+        self.records, self.recall = Records(*parts, self.acts), Recall(*parts)
         self.prime, self.references = Prime(*parts), References(*parts)
 
     def hold(self, memory_id: str, record_id: str, *references: Reference) -> Record:
@@ -81,6 +82,18 @@ async def test_erase_is_refused_where_the_provider_cannot() -> None:
     with pytest.raises(GroveError) as refused:
         await house.records.erase("a", ["hrec_1"], Idempotency())
     assert refused.value.code == "memory_unsupported"
+
+
+async def test_an_erase_follows_copies_as_far_as_the_caller_may_erase() -> None:
+    house = House("a", "b", "c", "d")
+    house.tree.held["c"] = (Privilege.READ,)
+    house.keeper.copies = {"a": (("b", "one"), ("c", "two")), "b": (("d", "three"), ("c", "two"))}
+    erased = await house.records.erase("a", ["hrec_1"], Idempotency("once", b"hash"))
+    assert erased.erased == ("hrec_1", "one", "three")
+    assert erased.unreachable == ("two",)
+    assert house.keeper.erased_in == ["a", "b", "d"]
+    # What is erased is in the audit first, wherever it lies.
+    assert house.acts.told == [("record.erase", one, {"records": "1"}) for one in ("a", "b", "d")]
 
 
 async def test_a_hidden_target_looks_exactly_like_one_that_is_gone() -> None:

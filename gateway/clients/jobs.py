@@ -1,0 +1,46 @@
+"""The background work of every memory, of memory_service."""
+
+from typing import Final
+
+import grpc
+
+from gateway.clients.convert import cursor, moment, page
+from gateway.schemas import jobs as schema
+from protos.common.v1 import record_pb2
+from protos.memory.v1 import operating_pb2, operating_pb2_grpc
+
+__all__ = ["SAFE", "JobsClient"]
+
+SAFE: Final = ("grovekeeper.memory.v1.Jobs/ListJobs",)
+"""Methods that may be sent twice."""
+
+
+class JobsClient:
+    """Derivations, for administrators."""
+
+    def __init__(self, channel: grpc.aio.Channel) -> None:
+        self._jobs = operating_pb2_grpc.JobsStub(channel)
+
+    async def list(self, asked: schema.ListJobs) -> schema.Jobs:
+        """A page of jobs, newest first."""
+        request = operating_pb2.ListJobsRequest(statuses=asked.status, page=page(asked.limit, asked.cursor))
+        answer = await self._jobs.ListJobs(request)
+        return schema.Jobs(data=[_job(one) for one in answer.jobs], next_cursor=cursor(answer.next_cursor))
+
+    async def retry(self, job_id: str) -> schema.Job:
+        """A failed job, begun again."""
+        return _job(await self._jobs.RetryJob(operating_pb2.RetryJobRequest(job_id=job_id)))
+
+
+def _job(message: record_pb2.Job) -> schema.Job:
+    return schema.Job(
+        id=message.id,
+        memory_id=message.memory_id,
+        status=message.status,
+        created_at=moment(message.created_at),
+        pending_since=moment(message.pending_since) if message.HasField("pending_since") else None,
+        finished_at=moment(message.finished_at) if message.HasField("finished_at") else None,
+        runs=message.runs,
+        quarantined_episodes=message.quarantined,
+        reason=message.error or None,
+    )

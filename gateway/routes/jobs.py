@@ -1,0 +1,26 @@
+"""``/v1/grovekeeper/jobs``: the background work of every memory."""
+
+from fastapi import FastAPI
+from starlette.requests import Request
+from starlette.responses import Response
+
+from gateway.clients.jobs import JobsClient
+from gateway.http import answer, query
+from gateway.openapi import describe
+from gateway.schemas import jobs as schema
+
+__all__ = ["routes"]
+
+
+def routes(on: FastAPI, jobs: JobsClient) -> None:
+    """For administrators."""
+
+    @on.get("/v1/grovekeeper/jobs", openapi_extra=describe(schema.Jobs, query=schema.ListJobs))
+    async def list_jobs(request: Request) -> Response:
+        """Derivations of every memory, newest first."""
+        return answer(await jobs.list(query(request, schema.ListJobs)))
+
+    @on.post("/v1/grovekeeper/jobs/{job_id}/retry", openapi_extra=describe(schema.Job))
+    async def retry_job(job_id: str) -> Response:
+        """Begin a failed derivation again."""
+        return answer(await jobs.retry(job_id))

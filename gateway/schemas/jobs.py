@@ -1,0 +1,44 @@
+"""The background work of every memory (``/v1/grovekeeper/jobs``). Ids and numbers, no contents."""
+
+from datetime import datetime
+from typing import Literal
+
+import msgspec
+
+from gateway.schemas.base import Answer, Ask, Whole
+
+__all__ = ["Job", "Jobs", "ListJobs"]
+
+
+class ListJobs(Ask, kw_only=True, frozen=True):
+    """Query of ``GET /v1/grovekeeper/jobs``; ``status`` absent: pending and failed ones."""
+
+    status: list[str] = msgspec.field(default_factory=list[str])
+    limit: Whole = 0
+    cursor: str = ""
+
+
+class Job(Answer, kw_only=True, frozen=True):
+    """A derivation; null where there is nothing to say.
+
+    ``runs`` counts its attempts since it was written or retried, ``quarantined_episodes`` the episodes it set
+    aside; ``reason`` says in a sentence why it failed.
+    """
+
+    id: str
+    object: Literal["grovekeeper.job"] = "grovekeeper.job"
+    memory_id: str
+    status: str
+    created_at: datetime
+    pending_since: datetime | None
+    finished_at: datetime | None
+    runs: int
+    quarantined_episodes: int
+    reason: str | None
+
+
+class Jobs(Answer, kw_only=True, frozen=True):
+    """A page of jobs."""
+
+    data: list[Job]
+    next_cursor: str | None

@@ -1,0 +1,89 @@
+"""Derivations as an operator sees them: how far they are, and a failed one begun again. No contents."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Final
+
+from provider_workers.adapters.native.writing import DERIVE
+from provider_workers.domain import errors
+from provider_workers.domain.model import Job, JobKey
+from service_kit.db.pool import Database
+from service_kit.db.tx import Row
+from service_kit.jobs import Jobs
+
+__all__ = ["Work"]
+
+_COLUMNS: Final = (
+    "select j.memory_id, j.job_id, j.status, j.created_at, j.finished_at, j.error, j.runs, j.retried_at,"
+    " (select count(*) from job_episode e where e.memory_id = j.memory_id and e.job_id = j.job_id"
+    " and e.state = 'quarantined') as quarantined from job j "
+)
+
+
+class Work:
+    """``jobs`` must know the task :data:`DERIVE`."""
+
+    def __init__(self, database: Database, jobs: Jobs) -> None:
+        self._database = database
+        self._jobs = jobs
+
+    async def list(self, statuses: Sequence[str], after: JobKey | None, limit: int) -> tuple[Job, ...]:
+        """Jobs of every memory, newest first."""
+        at, job_id = after or (datetime.max.replace(tzinfo=UTC), "")
+        async with self._database.read() as tx:
+            rows = await tx.fetch_all(
+                _COLUMNS + "where j.status = any(%s) and (j.created_at, j.job_id) < (%s, %s)"
+                " order by j.created_at desc, j.job_id desc limit %s",
+                (list(statuses), at, job_id, limit),
+            )
+        return tuple(_job(row) for row in rows)
+
+    async def find(self, job_id: str) -> Job | None:
+        """A job of any memory."""
+        async with self._database.read() as tx:
+            row = await tx.fetch_one(_COLUMNS + "where j.job_id = %s", (job_id,))
+        return None if row is None else _job(row)
+
+    async def retry(self, job_id: str) -> Job:
+        """Begin a failed job again: episodes that were set aside wait once more, those that are done stay done."""
+        async with self._database.begin() as tx:
+            row = await tx.fetch_one(
+                "select memory_id, status from job where job_id = %s for update", (job_id,)
+            )
+            if row is None:
+                raise errors.job_not_found()
+            if row["status"] != "failed":
+                raise errors.not_failed(row["status"])
+            of = {"memory_id": row["memory_id"], "job_id": job_id}
+            await tx.execute(
+                "update job set status = 'pending', error = '', runs = 0, finished_at = null,"
+                " retried_at = clock_timestamp() where memory_id = %(memory_id)s and job_id = %(job_id)s",
+                of,
+            )
+            await tx.execute(
+                "update job_episode set state = 'waiting', attempts = 0 where memory_id = %(memory_id)s"
+                " and job_id = %(job_id)s and state <> 'done'",
+                of,
+            )
+            await self._jobs.defer(tx, DERIVE, of)
+            begun = await tx.fetch_one(_COLUMNS + "where j.job_id = %s", (job_id,))
+        if begun is None:
+            raise errors.job_not_found()
+        return _job(begun)
+
+
+def _job(row: Row) -> Job:
+    finished_at: datetime | None = row["finished_at"]
+    since: datetime = row["retried_at"] or row["created_at"]
+    return Job(
+        row["job_id"],
+        row["status"],
+        (),
+        row["created_at"].astimezone(UTC),
+        None if finished_at is None else finished_at.astimezone(UTC),
+        row["error"],
+        memory_id=row["memory_id"],
+        runs=row["runs"],
+        quarantined=row["quarantined"],
+        pending_since=since.astimezone(UTC) if row["status"] == "pending" else None,
+    )

@@ -1,0 +1,107 @@
+"""The background work of every memory, as an operator sees it."""
+
+import uuid
+from collections.abc import Generator
+
+import psycopg
+import pytest
+
+from tests.e2e.caller import Caller, Json, Refused
+from tests.e2e.people import Person
+from tests.fixtures.stack import Stack
+
+FIELDS = {
+    "id",
+    "object",
+    "memory_id",
+    "status",
+    "created_at",
+    "pending_since",
+    "finished_at",
+    "runs",
+    "quarantined_episodes",
+    "reason",
+}
+
+
+@pytest.fixture
+def admin(stack: Stack) -> Generator[Caller]:
+    with Caller(stack.url, stack.admin_token) as caller:
+        yield caller
+
+
+def listed(admin: Caller, status: str) -> dict[str, Json]:
+    """Every job of a status, by id; page after page."""
+    found: dict[str, Json] = {}
+    cursor = ""
+    while True:
+        page = admin.get(f"/v1/grovekeeper/jobs?status={status}&limit=2&cursor={cursor}")
+        assert not found.keys() & {one["id"] for one in page["data"]}
+        found |= {one["id"]: one for one in page["data"]}
+        if page["next_cursor"] is None:
+            return found
+        cursor = page["next_cursor"]
+
+
+def observed(caller: Caller, memory: str, text: str) -> str:
+    job = str(caller.post(f"/v1/memories/{memory}/observe", {"episodes": [{"content": text}]})["job"]["id"])
+    caller.finished(memory, job)
+    return job
+
+
+def failed(stack: Stack, memory: str, job: str) -> None:
+    """As a derivation leaves it that was set aside three times."""
+    url = stack.state().database_url
+    assert url is not None
+    with psycopg.connect(url, autocommit=True) as owner:
+        owner.execute(
+            "update provider.job set status = 'failed', error = %s where job_id = %s", ("It broke.", job)
+        )
+        owner.execute("update provider.job_episode set state = 'quarantined' where job_id = %s", (job,))
+
+
+def test_a_failed_job_is_listed_with_its_reason_and_retried_to_its_end(
+    stack: Stack, admin: Caller, alice: Person
+):
+    memory = alice.plant("Place")
+    text = f"The key of house {uuid.uuid4().hex} hangs in the hall."
+    job = observed(alice, memory, text)
+    assert job in listed(admin, "completed")
+    failed(stack, memory, job)
+    told = listed(admin, "failed")[job]
+    assert set(told) == FIELDS
+    assert (told["memory_id"], told["reason"], told["quarantined_episodes"]) == (memory, "It broke.", 1)
+    assert text not in str(told)
+    assert job in stack.grove("jobs", "list", "--status", "failed", "--limit", "200").stdout
+    begun = admin.post(f"/v1/grovekeeper/jobs/{job}/retry", {})
+    assert (begun["status"], begun["reason"]) == ("pending", None)
+    assert begun["pending_since"] > begun["created_at"]
+    assert alice.finished(memory, job)["status"] == "completed"
+    assert sorted(one["type"] for one in alice.records(memory)) == ["episode", "fact"]
+    with pytest.raises(Refused) as again:
+        admin.post(f"/v1/grovekeeper/jobs/{job}/retry", {})
+    assert (again.value.status, again.value.code) == (409, "grovekeeper_conflict")
+    acts = admin.get("/v1/grovekeeper/audit?action=job.retry")["data"]
+    assert {"job": job} in [one["detail"] for one in acts if one["outcome"] == "allowed"]
+
+
+def test_the_command_line_retries_a_job(stack: Stack, alice: Person):
+    memory = alice.plant("Place")
+    job = observed(alice, memory, "The spare key hangs in the hall.")
+    failed(stack, memory, job)
+    assert stack.grove("jobs", "retry", job).stdout == "pending\n"
+    assert alice.finished(memory, job)["status"] == "completed"
+    refused = stack.grove("jobs", "retry", job)
+    assert (refused.returncode, "Only a failed job is retried" in refused.stderr) == (1, True)
+
+
+def test_jobs_are_for_administrators_and_unknown_ones_and_statuses_are_refused(admin: Caller, alice: Person):
+    memory = alice.plant("Place")
+    job = observed(alice, memory, "The spare key hangs in the hall.")
+    for method, path in (("GET", "/v1/grovekeeper/jobs"), ("POST", f"/v1/grovekeeper/jobs/{job}/retry")):
+        answer = alice.send(method, path)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (403, "insufficient_scope")
+    for unknown in ("hjob_" + "0" * 32, "nonsense", "%00"):
+        assert admin.send("POST", f"/v1/grovekeeper/jobs/{unknown}/retry").status_code in (400, 404)
+    answer = admin.send("GET", "/v1/grovekeeper/jobs?status=broken")
+    assert (answer.status_code, answer.json()["error"]["param"]) == (400, "status")
