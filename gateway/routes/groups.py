@@ -19,7 +19,10 @@ _MEMBER = f"{_GROUP}/members/{{principal}}"
 def routes(on: FastAPI, groups: GroupsClient) -> None:
     """Groups, by name with or without ``group:``."""
 
-    @on.post(_GROUPS, openapi_extra=describe(schema.Group, body=schema.CreateGroup))
+    @on.post(
+        _GROUPS,
+        openapi_extra=describe(schema.Group, body=schema.CreateGroup, errors=("grovekeeper_conflict",)),
+    )
     async def create_group(request: Request) -> Response:
         """Create a group."""
         asked, _ = await body(request, schema.CreateGroup)

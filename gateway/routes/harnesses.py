@@ -7,18 +7,27 @@ from starlette.responses import Response
 from gateway.clients.harnesses import HarnessesClient
 from gateway.errors import invalid
 from gateway.http import answer, body, idempotency
-from gateway.openapi import describe
+from gateway.openapi import KEY, describe
 from gateway.schemas import harnesses as schema
 
 __all__ = ["routes", "starting_points"]
 
 _HARNESS = "/v1/harnesses/{harness_id}"
+_ATTACHING = ("memory_not_found", "memory_forbidden", "memory_invalid", "memory_unavailable")
 
 
 def routes(on: FastAPI, harnesses: HarnessesClient) -> None:
     """Configured harnesses."""
 
-    @on.post("/v1/harnesses", openapi_extra=describe(schema.Harness, body=schema.PutHarness))
+    @on.post(
+        "/v1/harnesses",
+        openapi_extra=describe(
+            schema.Harness,
+            body=schema.PutHarness,
+            headers=(KEY,),
+            errors=("unsupported_base", "model_unavailable"),
+        ),
+    )
     async def create_harness(request: Request) -> Response:
         """Create a harness on a base; without a name it is called after its base."""
         asked, raw = await body(request, schema.PutHarness)
@@ -37,7 +46,10 @@ def routes(on: FastAPI, harnesses: HarnessesClient) -> None:
         """One harness."""
         return answer(await harnesses.get(harness_id))
 
-    @on.put(_HARNESS, openapi_extra=describe(schema.Harness, body=schema.PutHarness))
+    @on.put(
+        _HARNESS,
+        openapi_extra=describe(schema.Harness, body=schema.PutHarness, errors=("model_unavailable",)),
+    )
     async def update_harness(request: Request, harness_id: str) -> Response:
         """Replace the configuration; id, base and the time of creation never change, a name stays unless given."""
         asked, _ = await body(request, schema.PutHarness)
@@ -53,13 +65,18 @@ def routes(on: FastAPI, harnesses: HarnessesClient) -> None:
 def starting_points(on: FastAPI, harnesses: HarnessesClient) -> None:
     """What a harness starts from: its memories and its models."""
 
-    @on.put(f"{_HARNESS}/memories", openapi_extra=describe(schema.Attachments, body=schema.PutMemories))
+    @on.put(
+        f"{_HARNESS}/memories",
+        openapi_extra=describe(schema.Attachments, body=schema.PutMemories, errors=_ATTACHING),
+    )
     async def set_memories(request: Request, harness_id: str) -> Response:
         """Replace the attached memories; attaching is granting."""
         asked, _ = await body(request, schema.PutMemories)
         return answer(await harnesses.attach(harness_id, asked))
 
-    @on.get(f"{_HARNESS}/memories", openapi_extra=describe(schema.Attachments))
+    @on.get(
+        f"{_HARNESS}/memories", openapi_extra=describe(schema.Attachments, errors=("memories_not_attached",))
+    )
     async def get_memories(harness_id: str) -> Response:
         """The attached memories."""
         return answer(await harnesses.attached(harness_id))

@@ -6,7 +6,7 @@ from starlette.responses import Response
 
 from gateway.clients.records import RecordsClient
 from gateway.http import answer, body, expected_version, idempotency, optional_body, query, revision_of
-from gateway.openapi import describe
+from gateway.openapi import IF_MATCH, KEY, describe
 from gateway.schemas import records as schema
 
 __all__ = ["reading", "retrieving", "writing"]
@@ -14,6 +14,7 @@ __all__ = ["reading", "retrieving", "writing"]
 _MEMORY = "/v1/memories/{memory_id}"
 _RECORDS = f"{_MEMORY}/records"
 _RECORD = f"{_RECORDS}/{{record_id}}"
+_CHANGE = (KEY, IF_MATCH)
 
 
 def _one(request: Request, record: schema.Record) -> Response:
@@ -24,20 +25,28 @@ def _one(request: Request, record: schema.Record) -> Response:
 def writing(on: FastAPI, records: RecordsClient) -> None:
     """Observe, remember, revise, forget, erase."""
 
-    @on.post(f"{_MEMORY}/observe", openapi_extra=describe(schema.ObservedAnswer, body=schema.Observe))
+    @on.post(
+        f"{_MEMORY}/observe",
+        openapi_extra=describe(schema.ObservedAnswer, body=schema.Observe, also=202, headers=(KEY,)),
+    )
     async def observe(request: Request, memory_id: str) -> Response:
         """Append episodes; 202 with a job when the provider derives later."""
         asked, raw = await body(request, schema.Observe)
         observed = await records.observe(memory_id, asked, idempotency(request, raw))
         return answer(revision_of(request).observed(observed), 200 if observed.job is None else 202)
 
-    @on.post(_RECORDS, openapi_extra=describe(schema.RecordAnswer, body=schema.Remember))
+    @on.post(
+        _RECORDS,
+        openapi_extra=describe(
+            schema.RecordAnswer, body=schema.Remember, headers=(KEY,), errors=("memory_record_not_found",)
+        ),
+    )
     async def remember(request: Request, memory_id: str) -> Response:
         """Write one record as stated."""
         asked, raw = await body(request, schema.Remember)
         return _one(request, await records.remember(memory_id, asked, idempotency(request, raw)))
 
-    @on.patch(_RECORD, openapi_extra=describe(schema.RecordAnswer, body=schema.Revise))
+    @on.patch(_RECORD, openapi_extra=describe(schema.RecordAnswer, body=schema.Revise, headers=_CHANGE))
     async def revise(request: Request, memory_id: str, record_id: str) -> Response:
         """Append a version."""
         asked, raw = await body(request, schema.Revise)
@@ -45,7 +54,12 @@ def writing(on: FastAPI, records: RecordsClient) -> None:
         key = idempotency(request, raw)
         return _one(request, await records.revise(memory_id, record_id, asked, expected, key))
 
-    @on.delete(_RECORD, openapi_extra=describe(schema.RecordAnswer, query=schema.Forget))
+    @on.delete(
+        _RECORD,
+        openapi_extra=describe(
+            schema.RecordAnswer, query=schema.Forget, headers=_CHANGE, errors=("memory_unsupported",)
+        ),
+    )
     async def forget(request: Request, memory_id: str, record_id: str) -> Response:
         """Close a record and keep the trace."""
         asked, raw = await optional_body(request, schema.Forget)
@@ -54,7 +68,12 @@ def writing(on: FastAPI, records: RecordsClient) -> None:
         key = idempotency(request, raw)
         return _one(request, await records.forget(memory_id, record_id, expected, key))
 
-    @on.post(f"{_MEMORY}/erase", openapi_extra=describe(schema.Erased, body=schema.Erase))
+    @on.post(
+        f"{_MEMORY}/erase",
+        openapi_extra=describe(
+            schema.Erased, body=schema.Erase, headers=(KEY,), errors=("memory_record_not_found",)
+        ),
+    )
     async def erase(request: Request, memory_id: str) -> Response:
         """Remove content for good, and say what could not be reached."""
         asked, raw = await body(request, schema.Erase)

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from gateway.clients.responses import ResponsesClient
 from gateway.errors import invalid
 from gateway.http import answer, body, idempotency, query, raw_answer, renewal
-from gateway.openapi import describe
+from gateway.openapi import KEY, LAST_EVENT_ID, describe
 from gateway.schemas import responses as schema
 from gateway.sse import stream
 from service_kit.errors import GroveError
@@ -25,12 +25,32 @@ _RESPONSE = "/v1/responses/{response_id}"
 _EVENTS = "text/event-stream"
 _NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,17}")
 _START: Final = -1
+_TASK: Final = (
+    "harness_not_found",
+    "response_not_found",
+    "session_expired",
+    "memory_not_found",
+    "memory_invalid",
+    "memory_unavailable",
+    "harness_mismatch",
+    "session_busy",
+    "model_unavailable",
+)
 
 
 def routes(on: FastAPI, responses: ResponsesClient, keepalive_s: float) -> None:
     """Tasks."""
 
-    @on.post("/v1/responses", openapi_extra=describe(None, body=schema.CreateResponse, also=_EVENTS))
+    @on.post(
+        "/v1/responses",
+        openapi_extra=describe(
+            schema.ResponseObject,
+            body=schema.CreateResponse,
+            also=_EVENTS,
+            headers=(KEY, LAST_EVENT_ID),
+            errors=_TASK,
+        ),
+    )
     async def create_response(request: Request) -> Response:
         """Run a task: its events as they happen, its result, or at once in the background."""
         asked, raw = await body(request, schema.CreateResponse)
@@ -48,7 +68,12 @@ def routes(on: FastAPI, responses: ResponsesClient, keepalive_s: float) -> None:
             return raw_answer(ended.response)
         return raw_answer(made.json)
 
-    @on.get(_RESPONSE, openapi_extra=describe(None, query=schema.ReadResponse, also=_EVENTS))
+    @on.get(
+        _RESPONSE,
+        openapi_extra=describe(
+            schema.ResponseObject, query=schema.ReadResponse, also=_EVENTS, headers=(LAST_EVENT_ID,)
+        ),
+    )
     async def get_response(request: Request, response_id: str) -> Response:
         """A response as it stands; with ``stream=true`` its events, from the start or after a number."""
         asked = query(request, schema.ReadResponse)
@@ -58,7 +83,7 @@ def routes(on: FastAPI, responses: ResponsesClient, keepalive_s: float) -> None:
         after = _last_event(request) if asked.starting_after is None else asked.starting_after
         return stream(responses.follow(response_id, after, renewal(request)), keepalive_s)
 
-    @on.post(f"{_RESPONSE}/cancel", openapi_extra=describe(None))
+    @on.post(f"{_RESPONSE}/cancel", openapi_extra=describe(schema.ResponseObject))
     async def cancel_response(response_id: str) -> Response:
         """Stop a task; what it wrote so far is kept."""
         return raw_answer((await responses.cancel(response_id)).json)

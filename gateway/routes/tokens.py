@@ -29,7 +29,12 @@ def routes(on: FastAPI, tokens: TokensClient) -> None:
         """Which tokens there are, newest first, never the tokens themselves."""
         return answer(await tokens.list(query(request, schema.ListTokens)))
 
-    @on.post(f"{_TOKENS}/revoke", openapi_extra=describe(schema.RevokedToken, body=schema.RevokeToken))
+    @on.post(
+        f"{_TOKENS}/revoke",
+        openapi_extra=describe(
+            schema.RevokedToken, body=schema.RevokeToken, errors=("grovekeeper_not_found",)
+        ),
+    )
     async def revoke_token(request: Request) -> Response:
         """Revoke a token by itself or by its id."""
         asked, _ = await body(request, schema.RevokeToken)

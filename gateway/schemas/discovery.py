@@ -5,7 +5,7 @@ from typing import Any, Final, Literal
 
 from gateway.schemas.base import Answer
 
-__all__ = ["DEFAULT_VERSION", "VERSIONS", "Discovery", "Envelope", "discovery"]
+__all__ = ["DEFAULT_VERSION", "VERSIONS", "Discovery", "Envelope", "Fault", "discovery"]
 
 DEFAULT_VERSION: Final = "2026-10-04"
 VERSIONS: Final = (DEFAULT_VERSION, "2026-09-28", "2026-09-12", "2026-08-11")

@@ -1,11 +1,12 @@
 """Tasks (UHP Tasks, Streaming, Sessions)."""
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 from msgspec import Meta
 
-from gateway.schemas.base import Answer, Ask, Raw, Text, Whole
+from gateway.schemas.base import UNSET, Answer, Ask, Raw, Text, UnsetType, Whole
+from gateway.schemas.discovery import Fault
 
 __all__ = [
     "CancelledSession",
@@ -14,6 +15,7 @@ __all__ = [
     "Event",
     "ReadResponse",
     "Response",
+    "ResponseObject",
     "TaskMetadata",
     "ignored_fields",
 ]
@@ -47,6 +49,34 @@ class ReadResponse(Ask, kw_only=True, frozen=True):
 
     stream: bool = False
     starting_after: Annotated[int, Meta(ge=-1, le=2**63 - 1)] | None = None
+
+
+class Usage(Answer, kw_only=True, frozen=True):
+    """Tokens, as the endpoint counted them."""
+
+    input_tokens: int
+    output_tokens: int
+    total_tokens: int
+
+
+class ResponseObject(Answer, kw_only=True, frozen=True):
+    """The UHP object that the runner composes; described here, and handed on byte for byte."""
+
+    id: str
+    object: Literal["response"]
+    created_at: int
+    completed_at: int | UnsetType = UNSET
+    status: Literal["in_progress", "completed", "failed", "incomplete", "cancelled"]
+    background: bool
+    error: Fault | None
+    incomplete_details: dict[str, str] | None
+    previous_response_id: str | None
+    model: str
+    instructions: str | UnsetType = UNSET
+    output: list[dict[str, Any]]
+    store: bool
+    usage: Usage | None
+    metadata: dict[str, Any]
 
 
 class Response(Answer, kw_only=True, frozen=True):
