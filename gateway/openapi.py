@@ -88,7 +88,8 @@ def document(app: FastAPI, title: str, version: str) -> Json:
         "responses": responses,
         "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
     }
-    used = [_kinds()[name] for name in sorted({*_referenced(made)})]
+    kinds = _kinds()
+    used = [kinds[name] for name in sorted({*_referenced(made)})]
     _, made["components"]["schemas"] = msgspec.json.schema_components(used, ref_template=_REF)
     made["security"] = [{"bearer": []}]
     return made
@@ -133,11 +134,11 @@ def _referenced(part: object) -> Iterator[str]:
 
 
 def _kinds() -> dict[str, type[msgspec.Struct]]:
-    """Every schema by its name."""
-    found: dict[str, type[msgspec.Struct]] = {}
+    """Every schema by its name, but for those whose name is not theirs alone."""
+    found: dict[str, list[type[msgspec.Struct]]] = {}
     waiting: list[type[msgspec.Struct]] = [Ask, Answer]
     while waiting:
         kind = waiting.pop()
-        found[kind.__name__] = kind
+        found.setdefault(kind.__name__, []).append(kind)
         waiting.extend(kind.__subclasses__())
-    return found
+    return {name: ones[0] for name, ones in found.items() if len(ones) == 1}

@@ -27,13 +27,13 @@ class JobsClient:
         answer = await self._jobs.ListJobs(request)
         return schema.Jobs(data=[_job(one) for one in answer.jobs], next_cursor=cursor(answer.next_cursor))
 
-    async def retry(self, job_id: str) -> schema.Job:
+    async def retry(self, job_id: str) -> schema.BackgroundJob:
         """A failed job, begun again."""
         return _job(await self._jobs.RetryJob(operating_pb2.RetryJobRequest(job_id=job_id)))
 
 
-def _job(message: record_pb2.Job) -> schema.Job:
-    return schema.Job(
+def _job(message: record_pb2.Job) -> schema.BackgroundJob:
+    return schema.BackgroundJob(
         id=message.id,
         memory_id=message.memory_id,
         status=message.status,

@@ -20,7 +20,7 @@ def routes(on: FastAPI, jobs: JobsClient) -> None:
         """Derivations of every memory, newest first."""
         return answer(await jobs.list(query(request, schema.ListJobs)))
 
-    @on.post("/v1/grovekeeper/jobs/{job_id}/retry", openapi_extra=describe(schema.Job))
+    @on.post("/v1/grovekeeper/jobs/{job_id}/retry", openapi_extra=describe(schema.BackgroundJob))
     async def retry_job(job_id: str) -> Response:
         """Begin a failed derivation again."""
         return answer(await jobs.retry(job_id))

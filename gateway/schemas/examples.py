@@ -8,7 +8,18 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from gateway.schemas import access, audit, discovery, groups, harnesses, memories, records, responses, tokens
+from gateway.schemas import (
+    access,
+    audit,
+    discovery,
+    groups,
+    harnesses,
+    jobs,
+    memories,
+    records,
+    responses,
+    tokens,
+)
 
 __all__ = ["EXAMPLES"]
 
@@ -131,6 +142,18 @@ _MEMBER: Final[Json] = {
     "added_at": _TIME,
     "added_by": "person:ruth",
 }
+_JOB: Final[Json] = {
+    "id": "hjob_1",
+    "object": "grovekeeper.job",
+    "memory_id": _MEMORY_ID,
+    "status": "failed",
+    "created_at": _TIME,
+    "pending_since": None,
+    "finished_at": _TIME,
+    "runs": 3,
+    "quarantined_episodes": 0,
+    "reason": "The model did not answer.",
+}
 _DISCOVERY: Final[Json] = msgspec.to_builtins(discovery.discovery())
 _PROVIDER: Final[Json] = {
     "id": "native",
@@ -227,6 +250,8 @@ EXAMPLES: Final[Mapping[type[msgspec.Struct], Json]] = {
     groups.Groups: {"data": [_GROUP], **_NONE_MORE},
     groups.Member: _MEMBER,
     groups.Members: {"data": [_MEMBER], **_NONE_MORE},
+    jobs.BackgroundJob: _JOB,
+    jobs.Jobs: {"data": [_JOB], **_NONE_MORE},
     access.WhoAmI: {
         "object": "grovekeeper.principal",
         "principal": "person:tom",

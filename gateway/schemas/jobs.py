@@ -7,7 +7,7 @@ import msgspec
 
 from gateway.schemas.base import Answer, Ask, Whole
 
-__all__ = ["Job", "Jobs", "ListJobs"]
+__all__ = ["BackgroundJob", "Jobs", "ListJobs"]
 
 
 class ListJobs(Ask, kw_only=True, frozen=True):
@@ -18,7 +18,7 @@ class ListJobs(Ask, kw_only=True, frozen=True):
     cursor: str = ""
 
 
-class Job(Answer, kw_only=True, frozen=True):
+class BackgroundJob(Answer, kw_only=True, frozen=True):
     """A derivation; null where there is nothing to say.
 
     ``runs`` counts its attempts since it was written or retried, ``quarantined_episodes`` the episodes it set
@@ -40,5 +40,5 @@ class Job(Answer, kw_only=True, frozen=True):
 class Jobs(Answer, kw_only=True, frozen=True):
     """A page of jobs."""
 
-    data: list[Job]
+    data: list[BackgroundJob]
     next_cursor: str | None
