@@ -19,7 +19,18 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Match
 
 from gateway import errors, openapi
-from gateway.clients import audit, authz, groups, harnesses, jobs, memories, records, responses, tokens
+from gateway.clients import (
+    audit,
+    authz,
+    groups,
+    harnesses,
+    jobs,
+    memories,
+    records,
+    responses,
+    snapshots,
+    tokens,
+)
 from gateway.clients.health import HealthClient
 from gateway.edge import Door, Edge, Limits
 from gateway.limits import RateLimits, RedisBuckets, Sizes
@@ -33,6 +44,7 @@ from gateway.routes import jobs as job_routes
 from gateway.routes import memories as memory_routes
 from gateway.routes import records as record_routes
 from gateway.routes import responses as response_routes
+from gateway.routes import snapshots as snapshot_routes
 from gateway.routes import tokens as token_routes
 from gateway.settings import GatewaySettings
 from gateway.source import Source, networks
@@ -57,6 +69,7 @@ class Clients:
     jobs: jobs.JobsClient
     memories: memories.MemoriesClient
     records: records.RecordsClient
+    snapshots: snapshots.SnapshotsClient
     harnesses: harnesses.HarnessesClient
     responses: responses.ResponsesClient
     health: HealthClient
@@ -70,7 +83,9 @@ async def connected(settings: GatewaySettings) -> AsyncGenerator[Clients]:
             settings.authz_address, settings, safe=(*authz.SAFE, *tokens.SAFE, *groups.SAFE, *audit.SAFE)
         ) as to_authz,
         channel(
-            settings.memory_address, settings, safe=(*memories.SAFE, *records.SAFE, *jobs.SAFE)
+            settings.memory_address,
+            settings,
+            safe=(*memories.SAFE, *records.SAFE, *snapshots.SAFE, *jobs.SAFE),
         ) as to_memory,
         channel(settings.runner_address, settings, safe=(*harnesses.SAFE, *responses.SAFE)) as to_runner,
     ):
@@ -83,6 +98,7 @@ async def connected(settings: GatewaySettings) -> AsyncGenerator[Clients]:
             jobs=jobs.JobsClient(to_memory),
             memories=memories.MemoriesClient(to_memory),
             records=records.RecordsClient(to_memory),
+            snapshots=snapshots.SnapshotsClient(to_memory),
             harnesses=harnesses.HarnessesClient(to_runner),
             responses=responses.ResponsesClient(to_runner, patience),
             health=HealthClient(to_authz),
@@ -118,6 +134,8 @@ def application(settings: GatewaySettings, clients: Clients, rates: RateLimits) 
     record_routes.reading(app, clients.records)
     record_routes.retrieving(app, clients.records)
     record_routes.writing(app, clients.records)
+    snapshot_routes.routes(app, clients.snapshots)
+    snapshot_routes.consolidations(app, clients.snapshots)
     memory_routes.routes(app, clients.memories)
     memory_routes.grants(app, clients.authz)
     response_routes.routes(app, clients.responses, settings.stream_keepalive_s)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from memory_service.api.servicer import MemoriesServicer, RecordsServicer
+from memory_service.api.snapshots import ConsolidationsServicer, SnapshotsServicer
 from memory_service.api.work import JobsServicer
 from memory_service.clients.authz import SAFE as AUTHZ_SAFE
 from memory_service.clients.authz import AuthzTree
@@ -14,6 +15,7 @@ from memory_service.clients.provider import GrpcProvider
 from memory_service.clients.work import SAFE as WORK_SAFE
 from memory_service.clients.work import AuthzActs, GrpcDerivations
 from memory_service.domain.clear import clear_deleted
+from memory_service.domain.consolidations import Consolidations
 from memory_service.domain.memories import Memories
 from memory_service.domain.model import Address
 from memory_service.domain.ports import AccessTree, Descriptions, Provider
@@ -21,11 +23,15 @@ from memory_service.domain.prime import Prime
 from memory_service.domain.recall import Recall
 from memory_service.domain.reconcile import Reconciler
 from memory_service.domain.records import Records
+from memory_service.domain.snapshots import Snapshots
 from memory_service.domain.work import BackgroundWork
 from memory_service.settings import Settings
 from memory_service.store.postgres import CLEAR, PURGE, PostgresDescriptions
+from memory_service.store.snapshots import PostgresSnapshots
+from protos.memory.v1.consolidations_pb2_grpc import add_ConsolidationsServicer_to_server
 from protos.memory.v1.memory_pb2_grpc import add_MemoriesServicer_to_server, add_RecordsServicer_to_server
 from protos.memory.v1.operating_pb2_grpc import add_JobsServicer_to_server
+from protos.memory.v1.snapshots_pb2_grpc import add_SnapshotsServicer_to_server
 from service_kit.clock import SystemClock
 from service_kit.db import migrate
 from service_kit.db.pool import connect
@@ -38,6 +44,8 @@ _SERVICES: Final = [
     "grovekeeper.memory.v1.Memories",
     "grovekeeper.memory.v1.Records",
     "grovekeeper.memory.v1.Jobs",
+    "grovekeeper.memory.v1.Snapshots",
+    "grovekeeper.memory.v1.Consolidations",
 ]
 
 
@@ -62,6 +70,8 @@ async def build(settings: Settings) -> AsyncGenerator[Wiring]:
         records = RecordsServicer(
             Records(access, descriptions, provider, AuthzActs(authz)), Recall(access, descriptions, provider)
         )
+        snapshots = SnapshotsServicer(Snapshots(access, descriptions, provider, PostgresSnapshots(database)))
+        consolidations = ConsolidationsServicer(Consolidations(access, descriptions))
 
         async def ready() -> bool:
             return await migrate.current(database, SCHEMA)
@@ -73,6 +83,8 @@ async def build(settings: Settings) -> AsyncGenerator[Wiring]:
                 lambda server: add_MemoriesServicer_to_server(nodes, server),
                 lambda server: add_RecordsServicer_to_server(records, server),
                 lambda server: add_JobsServicer_to_server(work, server),
+                lambda server: add_SnapshotsServicer_to_server(snapshots, server),
+                lambda server: add_ConsolidationsServicer_to_server(consolidations, server),
             ],
             service_names=_SERVICES,
             background=[jobs.work],

@@ -9,11 +9,13 @@ import grpc
 
 from protos.provider.v1.jobs_pb2_grpc import add_JobsServicer_to_server
 from protos.provider.v1.provider_pb2_grpc import add_ProviderServicer_to_server
+from protos.provider.v1.queries_pb2_grpc import add_SnapshotsServicer_to_server
 from provider_workers.adapters.native.adapter import NativeProvider, Options
 from provider_workers.adapters.native.capabilities import NAME
 from provider_workers.adapters.native.embedding.embedder import Embedder, Endpoint, make_embedder
 from provider_workers.adapters.native.embedding.files import ModelFilesError
 from provider_workers.api.servicer import ProviderServicer
+from provider_workers.api.snapshots import SnapshotsServicer
 from provider_workers.api.work import JobsServicer
 from provider_workers.domain.operations import Operations
 from provider_workers.domain.work import BackgroundWork
@@ -32,7 +34,11 @@ SCHEMA: Final = migrate.Schema(
     extensions=("vector",),
     optional_extensions=("btree_gin",),
 )
-_SERVICES: Final = ["grovekeeper.provider.v1.Provider", "grovekeeper.provider.v1.Jobs"]
+_SERVICES: Final = [
+    "grovekeeper.provider.v1.Provider",
+    "grovekeeper.provider.v1.Jobs",
+    "grovekeeper.provider.v1.Snapshots",
+]
 
 
 @asynccontextmanager
@@ -42,7 +48,8 @@ async def build(settings: Settings) -> AsyncGenerator[Wiring]:
         jobs = Jobs("provider", settings)
         native = NativeProvider(database, embedder, jobs, _options(settings))
         registry, work = Registry([native]), JobsServicer(BackgroundWork({NAME: native.work}))
-        servicer = ProviderServicer(Operations(registry), DEFAULT_PROVIDER)
+        operations = Operations(registry)
+        servicer, snapshots = ProviderServicer(operations, DEFAULT_PROVIDER), SnapshotsServicer(operations)
 
         async def ready() -> bool:
             return await migrate.current(database, SCHEMA)
@@ -50,6 +57,7 @@ async def build(settings: Settings) -> AsyncGenerator[Wiring]:
         def register(server: grpc.aio.Server) -> None:
             add_ProviderServicer_to_server(servicer, server)
             add_JobsServicer_to_server(work, server)
+            add_SnapshotsServicer_to_server(snapshots, server)
 
         yield Wiring(
             servicers=[register],

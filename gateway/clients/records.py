@@ -105,11 +105,14 @@ class RecordsClient:
         answer = await self._records.Erase(request)
         return schema.Erased(erased=list(answer.erased), unreachable=list(answer.unreachable))
 
-    async def history(self, memory_id: str, record_id: str) -> "list[schema.Record]":
-        """Every version, oldest first."""
-        answer = await self._records.History(
-            memory_pb2.HistoryRequest(memory_id=memory_id, record_id=record_id)
+    async def history(self, memory_id: str, record_id: str, at: schema.ReadAt) -> "list[schema.Record]":
+        """Every version, oldest first, or those there were at an instant."""
+        request = memory_pb2.HistoryRequest(
+            memory_id=memory_id,
+            record_id=record_id,
+            as_of=None if at.as_of is None else timestamp(at.as_of, "as_of"),
         )
+        answer = await self._records.History(request)
         return [convert.record(one) for one in answer.versions]
 
     async def recall(self, memory_id: str, asked: schema.Recall, depth: int | None) -> schema.Recalled:

@@ -94,10 +94,11 @@ def reading(on: FastAPI, records: RecordsClient) -> None:
         """One record, as it stands or stood."""
         return _one(request, await records.get(memory_id, record_id, query(request, schema.ReadAt)))
 
-    @on.get(f"{_RECORD}/history", openapi_extra=describe(schema.History))
+    @on.get(f"{_RECORD}/history", openapi_extra=describe(schema.History, query=schema.ReadAt))
     async def history(request: Request, memory_id: str, record_id: str) -> Response:
         """Every version, oldest first."""
-        return answer(revision_of(request).history(await records.history(memory_id, record_id)))
+        versions = await records.history(memory_id, record_id, query(request, schema.ReadAt))
+        return answer(revision_of(request).history(versions))
 
     @on.get(f"{_MEMORY}/jobs/{{job_id}}", openapi_extra=describe(schema.JobAnswer))
     async def get_job(request: Request, memory_id: str, job_id: str) -> Response:

@@ -18,6 +18,7 @@ from gateway.schemas import (
     memories,
     records,
     responses,
+    snapshots,
     tokens,
 )
 
@@ -175,6 +176,15 @@ _PROVIDER: Final[Json] = {
     "outside": False,
 }
 
+_SNAPSHOT: Final[Json] = {
+    "id": "hsnap_7c1e",
+    "object": "memory.snapshot",
+    "memory_id": _MEMORY_ID,
+    "name": "Before the call",
+    "message": "Ruth asked.",
+    "at": _TIME,
+    "written_by": {"kind": "person", "id": "ruth"},
+}
 EXAMPLES: Final[Mapping[type[msgspec.Struct], Json]] = {
     discovery.Discovery: _DISCOVERY,
     # Memories and grants
@@ -219,6 +229,9 @@ EXAMPLES: Final[Mapping[type[msgspec.Struct], Json]] = {
         "created_at": _TIME,
         "finished_at": _TIME,
     },
+    snapshots.CreateSnapshot: {"name": "Before the call", "message": "Ruth asked."},
+    snapshots.Snapshot: _SNAPSHOT,
+    snapshots.Snapshots: {"data": [_SNAPSHOT], **_NONE_MORE},
     records.Erased: {"erased": [_RECORD_ID], "unreachable": []},
     records.RecallAnswer: {
         "results": [{"record": _RECORD, "score": 0.91, "why": ["query"]}],

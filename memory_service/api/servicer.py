@@ -153,12 +153,13 @@ class RecordsServicer(RecordsBase):
         return wire.EraseResponse(erased=erased.erased, unreachable=erased.unreachable)
 
     async def History(self, request: wire.HistoryRequest, context: Context) -> wire.HistoryResponse:
-        versions = await self._records.history(request.memory_id, request.record_id)
+        as_of = convert.moment(request.as_of) if request.HasField("as_of") else None
+        versions = await self._records.history(request.memory_id, request.record_id, as_of)
         return wire.HistoryResponse(versions=[convert.record(one) for one in versions])
 
     async def Recall(self, request: wire.RecallRequest, context: Context) -> wire.RecallResponse:
         asked = request.recall
         asks_something = bool(asked.query or asked.text or asked.HasField("filter"))
-        question = Question(asked, asked.limit or 8, asks_something)
+        question = Question(asked, asked.limit or 8, asks_something, past=asked.HasField("as_of"))
         depth = request.depth if request.HasField("depth") else None
         return convert.recalled(await self._recall.recall(request.memory_id, question, depth))

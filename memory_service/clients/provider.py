@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Final, cast
 
 import grpc
@@ -29,7 +29,9 @@ from protos.common.v1 import record_pb2
 from protos.common.v1.common_pb2 import Idempotency as WireIdempotency
 from protos.common.v1.common_pb2 import Page as WirePage
 from protos.provider.v1 import provider_pb2 as wire
+from protos.provider.v1 import queries_pb2
 from protos.provider.v1.provider_pb2_grpc import ProviderStub
+from protos.provider.v1.queries_pb2_grpc import SnapshotsStub
 from service_kit.errors import GroveError
 
 SAFE: Final = tuple(
@@ -57,6 +59,7 @@ class GrpcProvider:
 
     def __init__(self, channel: grpc.aio.Channel) -> None:
         self._stub = ProviderStub(channel)
+        self._snapshots = SnapshotsStub(channel)
 
     async def describe(self) -> tuple[Capabilities, ...]:
         async with reachable():
@@ -143,11 +146,18 @@ class GrpcProvider:
         elsewhere = tuple((one.memory_id, one.record_id) for one in answer.elsewhere)
         return Erased(tuple(answer.erased), tuple(answer.unreachable), elsewhere)
 
-    async def history(self, address: Address, record_id: str) -> tuple[Record, ...]:
+    async def history(self, address: Address, record_id: str, as_of: datetime | None) -> tuple[Record, ...]:
         request = wire.HistoryRequest(address=_address(address), record_id=record_id)
+        if as_of is not None:
+            request.as_of.CopyFrom(_timestamp(as_of))
         async with reachable():
             answer = await self._stub.History(request)
         return tuple(_record(one) for one in answer.versions)
+
+    async def snapshot(self, address: Address) -> datetime:
+        async with reachable():
+            answer = await self._snapshots.Snapshot(queries_pb2.SnapshotRequest(address=_address(address)))
+        return answer.at.ToDatetime(UTC)
 
     async def recall(self, provider: str, memory_ids: Sequence[str], question: Question) -> Found:
         request = wire.RecallRequest(

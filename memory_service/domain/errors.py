@@ -53,3 +53,20 @@ def asks_nothing() -> GroveError:
 def invalid(message: str, param: str) -> GroveError:
     """A request field that is not acceptable."""
     return GroveError("invalid_input", message, param=param)
+
+
+def snapshot_not_found() -> GroveError:
+    """No such snapshot of this memory."""
+    return GroveError("grovekeeper_not_found", "There is no such snapshot of this memory.")
+
+
+def snapshot_name_taken() -> GroveError:
+    """A name stands for one instant of a memory."""
+    return GroveError(
+        "memory_invalid", "This memory has a snapshot of that name; delete it first.", param="name"
+    )
+
+
+def too_many_snapshots(most: int) -> GroveError:
+    """As many as are kept of one memory."""
+    return GroveError("memory_invalid", f"A memory has at most {most} snapshots.")

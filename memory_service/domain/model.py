@@ -210,11 +210,14 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a recall asks. ``payload`` is for the provider; ``limit`` is how many results are wanted."""
+    """What a recall asks. ``payload`` is for the provider; ``limit`` is how many results are wanted; ``past`` is
+    whether it looks at an instant (``as_of``).
+    """
 
     payload: object
     limit: int
     asks_something: bool
+    past: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,3 +286,23 @@ class Purge:
 
     provider: str
     memory_ids: tuple[str, ...] = field(default=())
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A name for an instant of a memory (section 5.3). It copies nothing."""
+
+    id: str
+    memory_id: str
+    name: str
+    message: str
+    at: datetime
+    writer: Writer
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotPage:
+    """One page of snapshots; ``next_cursor`` is empty on the last one."""
+
+    snapshots: tuple[Snapshot, ...]
+    next_cursor: str

@@ -23,6 +23,8 @@ from memory_service.domain.model import (
     Record,
     RecordPage,
     Shape,
+    Snapshot,
+    SnapshotPage,
     Stamp,
     Stated,
 )
@@ -97,8 +99,8 @@ class AccessTree(Protocol):
         ...
 
 
-class Transaction(Protocol):
-    """Verbs of one transaction on what this service keeps."""
+class KeyedTransaction(Protocol):
+    """Verbs of a write under an idempotency key."""
 
     async def claim(self, key: Keyed) -> bytes | None:
         """None when the write is to be done and settled, else what it answered the first time (always None
@@ -110,6 +112,10 @@ class Transaction(Protocol):
     async def settle(self, key: Keyed, answer: bytes, memory_id: str | None) -> bytes:
         """Keeps what a claimed key answers and answers what is kept. It goes with ``memory_id``, if any."""
         ...
+
+
+class Transaction(KeyedTransaction, Protocol):
+    """Verbs of one transaction on what this service keeps."""
 
     async def release(self, key: Keyed) -> None:
         """What a claim was for was refused: the key is free again, unless it was settled."""
@@ -218,8 +224,12 @@ class Provider(Protocol):
         """Removes content for good. ``memory_record_not_found`` for any id that is not of this memory."""
         ...
 
-    async def history(self, address: Address, record_id: str) -> tuple[Record, ...]:
-        """Every version, oldest first."""
+    async def history(self, address: Address, record_id: str, as_of: datetime | None) -> tuple[Record, ...]:
+        """Every version, oldest first, or those written by ``as_of``, as they read then."""
+        ...
+
+    async def snapshot(self, address: Address) -> datetime:
+        """An instant that no write is across: what was acknowledged is at or before it, what follows after it."""
         ...
 
     async def recall(self, provider: str, memory_ids: Sequence[str], question: Question) -> Found:
@@ -240,4 +250,34 @@ class Provider(Protocol):
 
     async def purge(self, address: Address) -> None:
         """Removes everything a memory held. Safe to repeat."""
+        ...
+
+
+class SnapshotTransaction(KeyedTransaction, Protocol):
+    """Verbs of one transaction on the snapshots."""
+
+    async def add(self, snapshot: Snapshot, most: int) -> None:
+        """Keeps one more. ``memory_invalid`` when the name is taken or there are ``most`` already,
+        ``memory_not_found`` when the memory is gone.
+        """
+        ...
+
+    async def remove(self, memory_id: str, snapshot_id: str) -> Snapshot | None:
+        """Removes one; None when it is not there."""
+        ...
+
+
+class SnapshotStore(Protocol):
+    """The snapshots of every memory."""
+
+    def begin(self) -> AbstractAsyncContextManager[SnapshotTransaction]:
+        """A transaction, committed when the block ends without an error."""
+        ...
+
+    async def get(self, memory_id: str, snapshot_id: str) -> Snapshot | None:
+        """One of a memory; None when it is not there."""
+        ...
+
+    async def list(self, memory_id: str, page: Page) -> SnapshotPage:
+        """Those of a memory, newest first. ``invalid_input`` for a cursor that is not ours."""
         ...

@@ -26,6 +26,9 @@ MAX_MEMORIES: Final = 10_000
 MAX_CHILDREN: Final = 100
 """Most children one answer names; more is said in ``degraded``."""
 
+STRUCTURE_NOT_KEPT: Final = "as_of:structure_not_kept"
+"""The records are those of an instant, the memories below are those of now."""
+
 _PAGE: Final = 1_000
 EVERYTHING: Final = -1
 """The depth that means every level below."""
@@ -45,7 +48,8 @@ class Recall:
         """Asks one memory, with ``depth`` levels below it too (None or 0: none; -1: all of them).
 
         Which memories the caller may read is settled first, and exactly those are searched, so nothing
-        it may not read takes part in any ranking or count.
+        it may not read takes part in any ranking or count. Where memories lie is as it is now, whatever
+        instant is looked at; ``degraded`` says so where that decides what is searched.
         """
         node = await self._access.check(memory_id, Privilege.READ)
         if not question.asks_something:
@@ -61,7 +65,7 @@ class Recall:
         )
 
     async def _search(self, memory_id: str, question: Question, depth: int) -> tuple[Found, list[str]]:
-        memory_ids, degraded = await self._reach(memory_id, depth)
+        memory_ids, degraded = await self._reach(memory_id, depth, past=question.past)
         by_provider: dict[str, list[str]] = defaultdict(list)
         for description in (await self._descriptions.get(memory_ids)).values():
             by_provider[description.provider].append(description.id)
@@ -72,12 +76,15 @@ class Recall:
         )
         return _merge(answers, question.limit), degraded
 
-    async def _reach(self, memory_id: str, depth: int) -> tuple[list[str], list[str]]:
+    async def _reach(self, memory_id: str, depth: int, *, past: bool) -> tuple[list[str], list[str]]:
         """The memories to search, nearest first, and what was capped on the way."""
         reached, degraded = [memory_id], list[str]()
         if depth == 0:
             return reached, degraded
-        deepest = min(one.max_depth for one in await self._provider.describe())
+        documents = await self._provider.describe()
+        deepest = min(one.max_depth for one in documents)
+        if past and not all(one.structure for one in documents):
+            degraded.append(STRUCTURE_NOT_KEPT)
         if depth > deepest:
             degraded.append(f"depth:capped_at_{deepest}")
         levels = 0 if depth == EVERYTHING else min(depth, deepest)

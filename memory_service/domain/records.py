@@ -1,6 +1,5 @@
 """The operations on one memory's records (Memories, section 5), each after its access check."""
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -9,7 +8,6 @@ from memory_service.domain import errors
 from memory_service.domain.erase import Copies
 from memory_service.domain.model import (
     Address,
-    Capabilities,
     Erased,
     Idempotency,
     Job,
@@ -23,6 +21,7 @@ from memory_service.domain.model import (
     Stated,
     Writer,
 )
+from memory_service.domain.place import Placing, capabilities_of
 from memory_service.domain.ports import AccessTree, Descriptions, Provider
 from memory_service.domain.references import References
 from memory_service.domain.work import Acts
@@ -35,42 +34,41 @@ class Records:
     def __init__(
         self, access: AccessTree, descriptions: Descriptions, provider: Provider, acts: Acts
     ) -> None:
-        self._access = access
-        self._descriptions = descriptions
+        self._placing = Placing(access, descriptions)
         self._provider = provider
         self._references = References(access, descriptions, provider)
         self._copies = Copies(access, descriptions, provider, acts)
 
     async def observe(self, memory_id: str, episodes: Sequence[Stated], idempotency: Idempotency) -> Observed:
         """Appends episodes; the provider decides what to derive. Needs ``write``."""
-        address, _ = await self._address(memory_id, Privilege.WRITE)
+        address, _ = await self._placing.address(memory_id, Privilege.WRITE)
         await self._refuse_files(address, episodes)
         observed = await self._provider.observe(address, episodes, _stamp(idempotency))
         return replace(observed, records=await self._references.resolve(observed.records))
 
     async def job(self, memory_id: str, job_id: str) -> Job:
         """A job of this memory. Whoever may read or write sees how it stands, only readers what it wrote."""
-        address, node = await self._address(memory_id, None)
+        address, node = await self._placing.address(memory_id, None)
         if not node.permits(Privilege.READ):
-            address, node = await self._address(memory_id, Privilege.WRITE)
+            address, node = await self._placing.address(memory_id, Privilege.WRITE)
         job = await self._provider.job(address, job_id)
         visible = job.records if node.permits(Privilege.READ) else ()
         return replace(job, records=await self._references.resolve(visible))
 
     async def remember(self, memory_id: str, draft: Stated, idempotency: Idempotency) -> Record:
         """Writes one record as stated. Needs ``write``."""
-        address, _ = await self._address(memory_id, Privilege.WRITE)
+        address, _ = await self._placing.address(memory_id, Privilege.WRITE)
         await self._refuse_files(address, [draft])
         return await self._one(await self._provider.remember(address, draft, _stamp(idempotency)))
 
     async def get(self, memory_id: str, record_id: str, as_of: datetime | None) -> Record:
         """One record. Needs ``read``."""
-        address, _ = await self._address(memory_id, Privilege.READ)
+        address, _ = await self._placing.address(memory_id, Privilege.READ)
         return await self._one(await self._provider.get(address, record_id, as_of))
 
     async def list(self, memory_id: str, selection: Stated, page: Page) -> RecordPage:
         """Records, newest first. Needs ``read``."""
-        address, _ = await self._address(memory_id, Privilege.READ)
+        address, _ = await self._placing.address(memory_id, Privilege.READ)
         found = await self._provider.list(address, selection, page)
         return replace(found, records=await self._references.resolve(found.records))
 
@@ -78,7 +76,7 @@ class Records:
         self, memory_id: str, record_id: str, changes: Stated, expected_version: int, idempotency: Idempotency
     ) -> Record:
         """Appends a version. Needs ``write``."""
-        address, node = await self._address(memory_id, Privilege.WRITE)
+        address, node = await self._placing.address(memory_id, Privilege.WRITE)
         await self._refuse_files(address, [changes])
         stamp = _stamp(idempotency)
         return await self._shown(
@@ -89,7 +87,7 @@ class Records:
         self, memory_id: str, record_id: str, expected_version: int, idempotency: Idempotency
     ) -> Record:
         """Closes a record. Needs ``write``."""
-        address, node = await self._address(memory_id, Privilege.WRITE)
+        address, node = await self._placing.address(memory_id, Privilege.WRITE)
         stamp = _stamp(idempotency)
         return await self._shown(
             node, await self._provider.forget(address, record_id, expected_version, stamp)
@@ -97,37 +95,22 @@ class Records:
 
     async def erase(self, memory_id: str, record_ids: Sequence[str], idempotency: Idempotency) -> Erased:
         """Removes content for good, here and from derived copies the caller may erase. Needs ``delete``."""
-        address, _ = await self._address(memory_id, Privilege.DELETE)
-        if not (await self._capabilities(address.provider)).erase:
+        address, _ = await self._placing.address(memory_id, Privilege.DELETE)
+        if not (await capabilities_of(self._provider, address.provider)).erase:
             raise errors.unsupported("erase")
         return await self._copies.erase(address, record_ids, _stamp(idempotency))
 
-    async def history(self, memory_id: str, record_id: str) -> tuple[Record, ...]:
-        """Every version, oldest first. Needs ``read``."""
-        address, _ = await self._address(memory_id, Privilege.READ)
-        return await self._references.resolve(await self._provider.history(address, record_id))
-
-    async def _address(self, memory_id: str, required: Privilege | None) -> tuple[Address, Node]:
-        """Where the records are, once the caller is known to hold ``required``."""
-        node, found = await asyncio.gather(
-            self._access.check(memory_id, required), self._descriptions.get([memory_id])
-        )
-        if memory_id not in found:
-            raise errors.memory_not_found()
-        return Address(found[memory_id].provider, memory_id), node
+    async def history(self, memory_id: str, record_id: str, as_of: datetime | None) -> tuple[Record, ...]:
+        """Every version, oldest first, or those there were at ``as_of``. Needs ``read``."""
+        address, _ = await self._placing.address(memory_id, Privilege.READ)
+        return await self._references.resolve(await self._provider.history(address, record_id, as_of))
 
     async def _refuse_files(self, address: Address, stated: Sequence[Stated]) -> None:
         """A provider that keeps no files is not asked to (section 10.3: never approximated in silence)."""
         if not any(one.names_files for one in stated):
             return
-        if not (await self._capabilities(address.provider)).files:
+        if not (await capabilities_of(self._provider, address.provider)).files:
             raise errors.unsupported("files")
-
-    async def _capabilities(self, provider: str) -> Capabilities:
-        for one in await self._provider.describe():
-            if one.id == provider:
-                return one
-        raise errors.unknown_provider(provider)
 
     async def _shown(self, node: Node, record: Record) -> Record:
         """A record that was written, as its writer may see it: what it says is for readers (section 3.1)."""

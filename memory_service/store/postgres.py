@@ -9,6 +9,7 @@ from typing import Final
 
 from memory_service.domain.keyed import Keyed
 from memory_service.domain.model import Description, Purge
+from memory_service.store.keyed import KeyedTransaction
 from service_kit.db import keys
 from service_kit.db.pool import Database
 from service_kit.db.tx import Row, Tx
@@ -22,20 +23,12 @@ _WRITTEN_BY_THEN_S: Final = 300.0
 """Longer than any write or derivation that began before a deletion takes."""
 
 
-class PostgresTransaction:
+class PostgresTransaction(KeyedTransaction):
     """The verbs of ``domain.ports.Transaction``."""
 
     def __init__(self, tx: Tx, jobs: Jobs) -> None:
-        self._tx = tx
+        super().__init__(tx)
         self._jobs = jobs
-
-    async def claim(self, key: Keyed) -> bytes | None:
-        return await keys.claim(self._tx, key.principal, key.operation, key.idempotency)
-
-    async def settle(self, key: Keyed, answer: bytes, memory_id: str | None) -> bytes:
-        return await keys.settle(
-            self._tx, key.principal, key.operation, key.idempotency, answer, memory_id=memory_id
-        )
 
     async def release(self, key: Keyed) -> None:
         await keys.release(self._tx, key.principal, key.operation, key.idempotency)

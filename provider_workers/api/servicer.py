@@ -87,7 +87,8 @@ class ProviderServicer(Base):
         return convert.erased(erased)
 
     async def History(self, request: wire.HistoryRequest, context: Context) -> wire.HistoryResponse:
-        versions = await self._operations.history(convert.address(request.address), request.record_id)
+        address, as_of = convert.address(request.address), convert.as_of(request)
+        versions = await self._operations.history(address, request.record_id, as_of)
         return wire.HistoryResponse(versions=[convert.record(one) for one in versions])
 
     async def Recall(self, request: wire.RecallRequest, context: Context) -> wire.RecallResponse:

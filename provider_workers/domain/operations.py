@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from provider_workers.domain import checks, limits
+from provider_workers.domain import checks, errors, limits
 from provider_workers.domain.model import (
     Capabilities,
     Changes,
@@ -80,9 +80,15 @@ class Operations:
             checks.identifier(one, "record_ids")
         return await self._adapters.adapter(address[0]).erase(_memory(address), record_ids, stamp)
 
-    async def history(self, address: Address, record_id: str) -> tuple[Record, ...]:
+    async def history(self, address: Address, record_id: str, as_of: datetime | None) -> tuple[Record, ...]:
         checks.identifier(record_id, "record_id")
-        return await self._adapters.adapter(address[0]).history(_memory(address), record_id)
+        return await self._adapters.adapter(address[0]).history(_memory(address), record_id, as_of)
+
+    async def snapshot(self, address: Address) -> datetime:
+        adapter, memory_id = self._adapters.adapter(address[0]), _memory(address)
+        if not adapter.capabilities.snapshots:
+            raise errors.unsupported("snapshots")
+        return await adapter.snapshot(memory_id)
 
     async def recall(self, provider: str, memory_ids: Sequence[str], question: Question) -> Found:
         checks.many(memory_ids, limits.MAX_MEMORIES, "memory_ids", least=1)

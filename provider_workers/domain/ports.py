@@ -109,8 +109,21 @@ class ProviderAdapter(Protocol):
         """
         ...
 
-    async def history(self, memory_id: str, record_id: str) -> tuple[Record, ...]:
-        """Every version, oldest first. ``memory_record_not_found``."""
+    async def history(
+        self, memory_id: str, record_id: str, as_of: datetime | None = None
+    ) -> tuple[Record, ...]:
+        """Every version, oldest first, or those written by ``as_of``, as they read then.
+
+        ``memory_record_not_found``, also for a record not yet written at ``as_of``.
+        """
+        ...
+
+    async def snapshot(self, memory_id: str) -> datetime:
+        """An instant that no write is across (section 5.3).
+
+        Every write that was acknowledged is at or before it and every later one after it, so that reading
+        ``as_of`` it answers the same for ever, but for what is erased. It may be a moment ahead of the clock.
+        """
         ...
 
     async def recall(self, memory_ids: Sequence[str], question: Question) -> Found:

@@ -19,6 +19,8 @@ PREFIX: Final = {
     "record_id": "hrec_",
     "grant_id": "hgrt_",
     "job_id": "hjob_",
+    "snapshot_id": "hsnap_",
+    "run_id": "hcon_",
     "harness_id": "chrn_",
     "response_id": "resp_",
     "session_id": "hsess_",

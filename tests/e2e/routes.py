@@ -1,10 +1,12 @@
 """Every route, with what makes it answer: the table the tests of access and robustness go through.
 
 A route stands in the table of what it names. ``Route.needs`` is the privilege on the memory ``{memory_id}``,
-``world`` makes what the request names, as its owner, and ``own`` what the caller brings along.
+``world`` makes what the request names, as its owner, and ``own`` what the caller brings along. ``refused`` is the
+code that who may call it is answered with, where nothing more can be had yet.
 """
 
 import re
+import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import cast
@@ -51,6 +53,7 @@ class Route:
     body: Json | None = None
     needs: str | None = None
     query: str = ""
+    refused: str = ""
     world: World = field(default=lambda _: {}, repr=False)
     own: World = field(default=lambda _: {}, repr=False)
 
@@ -65,6 +68,12 @@ class Route:
     def at(self, names: Names) -> str:
         """The address with these names."""
         return (self.path + self.query).format(**names)
+
+    def opens(self, answer: httpx.Response) -> bool:
+        """Whether this is what somebody is answered who may call it."""
+        if self.refused:
+            return not answer.is_success and answer.json()["error"]["code"] == self.refused
+        return answer.is_success
 
     def names(self) -> set[str]:
         """What it is to be filled with."""
@@ -81,7 +90,15 @@ def in_memory(owner: Person, memory: str) -> Names:
     record = owner.fact(memory, "Penguins swim.", attributes={"account": "acme"})
     grant = owner.grant(memory, "group:nobody-is-in-it", "create")["id"]
     job = owner.post(f"/v1/memories/{memory}/observe", {"episodes": [{"content": "Hello."}]})["job"]
-    return {"memory_id": memory, "record_id": record, "grant_id": grant, "job_id": job["id"]}
+    snapshot = owner.post(f"/v1/memories/{memory}/snapshots", {"name": "Now"})["id"]
+    return {
+        "memory_id": memory,
+        "record_id": record,
+        "grant_id": grant,
+        "job_id": job["id"],
+        "snapshot_id": snapshot,
+        "run_id": f"hcon_{uuid.uuid4().hex}",
+    }
 
 
 def harness(owner: Person) -> Names:
@@ -102,7 +119,14 @@ _R = _M + "/records/{record_id}"
 
 
 def _memory(method: str, path: str, needs: str | None, body: Json | None = None, query: str = "") -> Route:
-    return Route(method, path, body, needs, query, memory_with_everything)
+    return Route(method, path, body, needs, query, world=memory_with_everything)
+
+
+_RUNS = _M + "/consolidations"
+
+
+def _run(method: str, path: str, needs: str) -> Route:
+    return Route(method, path, None, needs, "", "memory_unsupported", memory_with_everything)
 
 
 MEMORY_ROUTES = (
@@ -118,6 +142,15 @@ MEMORY_ROUTES = (
     _memory("PATCH", _R, "write", {"content": "Penguins swim well."}),
     _memory("PUT", _M, "write", {"name": "Renamed"}),
     _memory("DELETE", _R, "write"),
+    _memory("POST", f"{_M}/snapshots", "write", {"name": "Before the move"}),
+    _memory("GET", f"{_M}/snapshots", "read"),
+    _memory("GET", f"{_M}/snapshots/{{snapshot_id}}", "read"),
+    _memory("DELETE", f"{_M}/snapshots/{{snapshot_id}}", "write"),
+    _run("POST", _RUNS, "write"),
+    _run("GET", _RUNS, "read"),
+    _run("GET", f"{_RUNS}/{{run_id}}", "read"),
+    _run("GET", f"{_RUNS}/{{run_id}}/changes", "read"),
+    _run("POST", f"{_RUNS}/{{run_id}}/revert", "write"),
     _memory("POST", f"{_M}/grants", "delete", {"principal": "group:g", "privileges": ["read"]}),
     _memory("DELETE", f"{_M}/grants/{{grant_id}}", "delete"),
     _memory("PUT", _M, "delete", {"restricted": True}),
@@ -134,7 +167,7 @@ MEMORY_ROUTES = (
 
 
 def _naming(method: str, path: str, needs: str, body: Json) -> Route:
-    return Route(method, path, body, needs, "", memory_with_everything, _brought)
+    return Route(method, path, body, needs, world=memory_with_everything, own=_brought)
 
 
 def _brought(caller: Person) -> Names:

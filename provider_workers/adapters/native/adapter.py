@@ -9,6 +9,7 @@ from provider_workers.adapters.native.capabilities import document
 from provider_workers.adapters.native.derivation import ATTEMPTS, Derivation, Derive, derive
 from provider_workers.adapters.native.embedding.embedder import Embedder
 from provider_workers.adapters.native.erasing import Erasing
+from provider_workers.adapters.native.moments import Snapshots
 from provider_workers.adapters.native.reading import Reading
 from provider_workers.adapters.native.recall import Recall
 from provider_workers.adapters.native.tidying import Tidying
@@ -79,6 +80,7 @@ class NativeProvider:
         )
         self._erasing = Erasing(database)
         self.work: Work = Work(database, jobs)
+        self._snapshots = Snapshots(database)
         derivation = Derivation(database, vectors, derived_by if options.derivation else None)
         jobs.task(DERIVE, derivation.run, attempts=ATTEMPTS)
         jobs.periodic("embed", Sweeper(database, vectors).run, every_s=options.sweep_s)
@@ -111,8 +113,13 @@ class NativeProvider:
     async def erase(self, memory_id: str, record_ids: Sequence[str], stamp: Stamp) -> Erased:
         return await self._erasing.erase(memory_id, record_ids, stamp)
 
-    async def history(self, memory_id: str, record_id: str) -> tuple[Record, ...]:
-        return await self._reading.history(memory_id, record_id)
+    async def history(
+        self, memory_id: str, record_id: str, as_of: datetime | None = None
+    ) -> tuple[Record, ...]:
+        return await self._reading.history(memory_id, record_id, as_of)
+
+    async def snapshot(self, memory_id: str) -> datetime:
+        return await self._snapshots.snapshot(memory_id)
 
     async def recall(self, memory_ids: Sequence[str], question: Question) -> Found:
         return await self._recall.recall(memory_ids, question)

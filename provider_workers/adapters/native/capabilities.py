@@ -29,4 +29,5 @@ def document(*, derives: bool) -> Capabilities:
         consolidate="",
         types=False,
         files=False,
+        snapshots=True,
     )

@@ -19,17 +19,18 @@ from psycopg import sql
 
 from provider_workers.adapters.native import sentences, words
 from provider_workers.adapters.native.capabilities import NAME
+from provider_workers.adapters.native.moments import now
 from provider_workers.adapters.native.rows import (
     COLUMNS,
     DERIVED_FROM,
     NewVersion,
     Text,
     append,
+    hold_sources,
     indexed,
     record_of,
 )
 from provider_workers.adapters.native.vectors import Vector, Vectors, store
-from provider_workers.adapters.native.writing import now
 from provider_workers.domain.model import Draft, Part, Record, Reference, Status, Writer
 from service_kit.db.pool import Database
 from service_kit.db.tx import Row, Tx
@@ -232,7 +233,8 @@ class Derivation:
             (memory_id, [text.digest for _, text, _ in facts], ids),
         )
         known = {bytes(row["digest"]) for row in rows} | {row["record_id"] for row in rows}
-        at = await now(tx)
+        await hold_sources(tx, [draft for draft, _, _ in facts])
+        at = await now(tx, memory_id)
         return [
             (
                 place,

@@ -62,6 +62,7 @@ class Erasing:
                 if gone:
                     continue
                 await tx.execute("delete from job where memory_id = %s", (memory_id,))
+                await tx.execute("delete from snapshot_floor where memory_id = %s", (memory_id,))
                 await tx.execute("delete from idempotency where memory_id = %s", (memory_id,))
                 return
 

@@ -51,11 +51,15 @@ class Reading:
             raise errors.record_not_found()
         return record_of(row, as_of)
 
-    async def history(self, memory_id: str, record_id: str) -> tuple[Record, ...]:
+    async def history(
+        self, memory_id: str, record_id: str, as_of: datetime | None = None
+    ) -> tuple[Record, ...]:
+        asked = (memory_id, record_id, as_of, as_of)
         async with self._database.read(snapshot=True) as tx:
             size = await tx.fetch_value(
-                "select sum(size) from version where memory_id = %s and record_id = %s",
-                (memory_id, record_id),
+                "select sum(size) from version where memory_id = %s and record_id = %s"
+                " and (%s::timestamptz is null or written_at <= %s)",
+                asked,
             )
             if size is None:
                 raise errors.record_not_found()
@@ -63,11 +67,12 @@ class Reading:
                 raise errors.too_large("The history of this record is too large for one answer.", "record_id")
             rows = await tx.fetch_all(
                 sql.SQL(
-                    "select {columns} from version v where memory_id = %s and record_id = %s order by version"
+                    "select {columns} from version v where memory_id = %s and record_id = %s"
+                    " and (%s::timestamptz is null or written_at <= %s) order by version"
                 ).format(columns=sql.SQL(COLUMNS)),
-                (memory_id, record_id),
+                asked,
             )
-        return tuple(record_of(row) for row in rows)
+        return tuple(record_of(row, as_of) for row in rows)
 
     async def list(self, memory_id: str, selection: Selection, page: Page) -> RecordPage:
         bind, limit = Arguments(), clamp_limit(page.limit)

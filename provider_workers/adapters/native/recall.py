@@ -6,6 +6,7 @@ memory that is not among them.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
 from psycopg import sql
@@ -107,7 +108,8 @@ class Recall:
             asks_words = bool(search.question.query or search.question.text)
             return [] if asks_words else await self._newest(tx, search, seen, bind)
         statement = _joined(parts, names)
-        return [_candidate(row) for row in await filtered(tx, statement, bind, search.question.selection)]
+        selection = search.question.selection
+        return [_candidate(row, selection.as_of) for row in await filtered(tx, statement, bind, selection)]
 
     def _near(self, vector: Vector, search: _Search, seen: Scope, bind: Arguments) -> sql.Composed:
         """Every version with its cosine. The present is read from one index alone; literals let the planner
@@ -145,7 +147,8 @@ class Recall:
             " v.invalidated_at from version v where {condition}"
             " order by v.created_at desc, v.record_id desc, v.version desc limit {limit}"
         ).format(condition=seen.condition, limit=sql.Literal(search.candidates))
-        return [_candidate(row) for row in await filtered(tx, statement, bind, search.question.selection)]
+        selection = search.question.selection
+        return [_candidate(row, selection.as_of) for row in await filtered(tx, statement, bind, selection)]
 
     async def _hits(self, tx: Tx, best: Sequence[Ranked], question: Question) -> tuple[list[Hit], bool]:
         """The records themselves, as many as fit one answer; one that is no longer to be seen is left out."""
@@ -287,13 +290,14 @@ def _joined(parts: Sequence[sql.Composable], names: Sequence[sql.SQL]) -> sql.Co
     )
 
 
-def _candidate(row: Row) -> Candidate:
+def _candidate(row: Row, as_of: datetime | None) -> Candidate:
+    closed_at = row["invalidated_at"]
     return Candidate(
         key=(row["memory_id"], row["record_id"], row["version"]),
         kind=row["type"],
         digest=bytes(row["digest"]),
         supersedes=row["supersedes"],
-        current=row["invalidated_at"] is None,
+        current=closed_at is None or (as_of is not None and closed_at > as_of),
         created_at=row["created_at"],
         cosine=row.get("cosine"),
         words=row.get("words"),

@@ -20,6 +20,7 @@ __all__ = [
     "append",
     "at_first",
     "close",
+    "hold_sources",
     "indexed",
     "record_of",
     "stated",
@@ -28,7 +29,8 @@ __all__ = [
 DERIVED_FROM: Final = "derived_from"
 COLUMNS: Final[LiteralString] = (
     "v.memory_id, v.record_id, v.version, v.type, v.content, v.attributes, v.refs, v.valid_from, v.valid_to,"
-    " v.written_at, v.invalidated_at, v.status, v.supersedes, v.writer_kind, v.writer_id, v.created_at"
+    " v.written_at, v.invalidated_at, v.status, v.supersedes, v.writer_kind, v.writer_id, v.created_at,"
+    " v.forgotten_at"
 )
 """What :func:`record_of` reads, of a ``version v``."""
 
@@ -98,7 +100,8 @@ def indexed(draft: Draft, observed_at: datetime | None = None) -> Text:
 
 
 async def append(tx: Tx, new: Sequence[NewVersion], generation: Generation) -> None:
-    """Write versions: the first of a record with its head, each with its vector or in line for one.
+    """Write versions: the first of a record with its head, each with its vector or in line for one. Their
+    sources are held already (:func:`hold_sources`).
 
     Raises psycopg's ``UniqueViolation`` for a version that is there already.
     """
@@ -139,23 +142,24 @@ async def append(tx: Tx, new: Sequence[NewVersion], generation: Generation) -> N
     )
 
 
+async def hold_sources(tx: Tx, drafts: Sequence[Draft]) -> None:
+    """Hold what the drafts are derived from, so that an erase of it sees what is written, or precedes it."""
+    sources = sorted({source for draft in drafts for source in _sources(draft)})
+    if sources:
+        await tx.execute(
+            "select 1 from record where (memory_id, record_id) in"
+            " (select * from unnest(%s::text[], %s::text[])) order by memory_id, record_id for key share",
+            ([memory for memory, _ in sources], [record for _, record in sources]),
+        )
+
+
+def _sources(draft: Draft) -> list[tuple[str, str]]:
+    return [(to.memory_id, to.record_id) for to in draft.references if to.rel == DERIVED_FROM]
+
+
 async def _append_sources(tx: Tx, new: Sequence[NewVersion]) -> None:
-    """What the versions were derived from. A source is held, so that an erase of it sees them or precedes them."""
-    edges = sorted(
-        {
-            (to.memory_id, to.record_id, one.memory_id, one.record_id)
-            for one in new
-            for to in one.draft.references
-            if to.rel == DERIVED_FROM
-        }
-    )
-    if not edges:
-        return
-    await tx.execute(
-        "select 1 from record where (memory_id, record_id) in (select * from unnest(%s::text[], %s::text[]))"
-        " order by memory_id, record_id for key share",
-        ([edge[0] for edge in edges], [edge[1] for edge in edges]),
-    )
+    """What the versions were derived from."""
+    edges = sorted({(*source, one.memory_id, one.record_id) for one in new for source in _sources(one.draft)})
     await tx.execute_many(
         "insert into derivation (source_memory_id, source_record_id, memory_id, record_id)"
         " values (%s, %s, %s, %s) on conflict do nothing",
@@ -179,8 +183,11 @@ async def close(tx: Tx, memory_id: str, record_id: str, status: Status, at: date
 
 def record_of(row: Row, as_of: datetime | None = None) -> Record:
     """The version in a row (:data:`COLUMNS`), as it stood at ``as_of``: what closed it later had not yet."""
-    invalidated_at = _utc(row["invalidated_at"])
+    invalidated_at, forgotten_at = _utc(row["invalidated_at"]), _utc(row["forgotten_at"])
     open_then = invalidated_at is None or (as_of is not None and invalidated_at > as_of)
+    status = Status.ACTIVE if open_then else Status(row["status"])
+    if not open_then and forgotten_at is not None and as_of is not None and forgotten_at > as_of:
+        status = Status.SUPERSEDED
     return Record(
         id=row["record_id"],
         memory_id=row["memory_id"],
@@ -188,7 +195,7 @@ def record_of(row: Row, as_of: datetime | None = None) -> Record:
         content=_parts.decode(row["content"]),
         attributes=bytes(row["attributes"]),
         version=row["version"],
-        status=Status.ACTIVE if open_then else Status(row["status"]),
+        status=status,
         supersedes=row["supersedes"],
         valid_from=_utc(row["valid_from"]),
         valid_to=_utc(row["valid_to"]),

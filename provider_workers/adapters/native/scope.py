@@ -77,7 +77,10 @@ def visible(include: Include, as_of: datetime | None, bind: Arguments) -> sql.Co
         case Include.ALL:
             then = sql.SQL("true")
         case Include.SUPERSEDED | Include.FORGOTTEN:
-            then = sql.SQL("v.status = {} and v.invalidated_at <= {}").format(bind(include.value), at)
+            then = sql.SQL(
+                "(case when v.forgotten_at > {at} then 'superseded' else v.status end) = {status}"
+                " and v.invalidated_at <= {at}"
+            ).format(status=bind(include.value), at=at)
         case _:
             assert_never(include)
     return sql.SQL("({} and {})").format(written, then)

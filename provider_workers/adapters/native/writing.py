@@ -3,12 +3,13 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Final
 
 from psycopg import sql
 
 from provider_workers.adapters.native.keys import Claim, claim, settle
+from provider_workers.adapters.native.moments import TICK, now
 from provider_workers.adapters.native.rows import (
     COLUMNS,
     NewVersion,
@@ -16,6 +17,7 @@ from provider_workers.adapters.native.rows import (
     append,
     at_first,
     close,
+    hold_sources,
     indexed,
     record_of,
     stated,
@@ -28,12 +30,11 @@ from service_kit.db.tx import Row, Tx
 from service_kit.ids import new_id
 from service_kit.jobs import Jobs
 
-__all__ = ["DERIVE", "Writing", "index", "now"]
+__all__ = ["DERIVE", "Writing", "index"]
 
 DERIVE: Final = "derive"
 """The job that works on the episodes of an observe."""
 
-_TICK: Final = timedelta(microseconds=1)
 _LARGE: Final = 50_000
 
 
@@ -61,7 +62,8 @@ class Writing:
             done = await claim(tx, claimed)
             if done is not None:
                 return await self._observed_before(tx, memory_id, done)
-            job_id, at = new_id("hjob"), await now(tx)
+            await hold_sources(tx, episodes)
+            job_id, at = new_id("hjob"), await now(tx, memory_id)
             new = [
                 NewVersion(
                     memory_id=memory_id,
@@ -70,8 +72,8 @@ class Writing:
                     draft=episode,
                     text=text,
                     vector=None,
-                    created_at=at + place * _TICK,
-                    written_at=at + place * _TICK,
+                    created_at=at + place * TICK,
+                    written_at=at + place * TICK,
                     writer=stamp.writer,
                 )
                 for place, (episode, text) in enumerate(zip(episodes, texts, strict=True))
@@ -88,7 +90,8 @@ class Writing:
             done = await claim(tx, claimed)
             if done is not None:
                 return at_first(await _version(tx, memory_id, done["record_id"], done["version"]))
-            at = await self._supersede(tx, memory_id, draft.supersedes) if draft.supersedes else await now(tx)
+            await hold_sources(tx, [draft])
+            at = await self._moment(tx, memory_id, draft.supersedes)
             new = NewVersion(
                 memory_id=memory_id,
                 record_id=new_id("hrec"),
@@ -121,7 +124,8 @@ class Writing:
             draft = _revised(record_of(latest), changes)
             if draft != made.draft:
                 made = _Prepared(draft, await index(draft), None)
-            at = await now(tx, latest["written_at"])
+            await hold_sources(tx, [draft])
+            at = await now(tx, memory_id, latest["written_at"])
             await close(tx, memory_id, record_id, Status.SUPERSEDED, at)
             new = NewVersion(
                 memory_id=memory_id,
@@ -149,12 +153,14 @@ class Writing:
             if expected_version and expected_version != version:
                 raise errors.wrong_version(version)
             if status is Status.ACTIVE:
-                await close(tx, memory_id, record_id, Status.FORGOTTEN, await now(tx, latest["written_at"]))
+                at = await now(tx, memory_id, latest["written_at"])
+                await close(tx, memory_id, record_id, Status.FORGOTTEN, at)
             elif status is Status.SUPERSEDED:
+                at = await now(tx, memory_id, latest["invalidated_at"])
                 await tx.execute(
-                    "update version set status = 'forgotten'"
+                    "update version set status = 'forgotten', forgotten_at = %s"
                     " where memory_id = %s and record_id = %s and version = %s",
-                    (memory_id, record_id, version),
+                    (at, memory_id, record_id, version),
                 )
             await settle(tx, claimed, record_id=record_id, version=version)
             return record_of(await _version(tx, memory_id, record_id, version))
@@ -182,13 +188,17 @@ class Writing:
         )
         await self._jobs.defer(tx, DERIVE, {"memory_id": memory_id, "job_id": job_id})
 
+    async def _moment(self, tx: Tx, memory_id: str, supersedes: str) -> datetime:
+        """When a record is written, which is when the one it replaces is closed."""
+        return await (self._supersede(tx, memory_id, supersedes) if supersedes else now(tx, memory_id))
+
     async def _supersede(self, tx: Tx, memory_id: str, record_id: str) -> datetime:
         """Close the record a new one replaces; answers the moment, which is the new one's too."""
         latest = await _lock(tx, memory_id, record_id, "supersedes")
         status = Status(latest["status"])
         if status is Status.SUPERSEDED:
             raise errors.closed(status, "supersedes")
-        at = await now(tx, latest["written_at"], latest["invalidated_at"])
+        at = await now(tx, memory_id, latest["written_at"], latest["invalidated_at"])
         if status is Status.ACTIVE:
             await close(tx, memory_id, record_id, Status.SUPERSEDED, at)
         return at
@@ -212,14 +222,6 @@ class Writing:
         if row["type"] == "episode":
             raise errors.unsupported("revising an episode: episodes are only appended")
         return await self._prepare(_revised(record_of(row), changes))
-
-
-async def now(tx: Tx, *after: datetime | None) -> datetime:
-    """The database's clock, and at least a microsecond after each of ``after``: order within a record is
-    the order of its locks, whatever the clock does.
-    """
-    at: datetime = await tx.fetch_value("select clock_timestamp()")
-    return max([at.astimezone(UTC), *(one.astimezone(UTC) + _TICK for one in after if one is not None)])
 
 
 async def index(draft: Draft, observed_at: datetime | None = None) -> Text:

@@ -12,7 +12,7 @@ from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from protos.authz.v1 import authz_pb2, authz_pb2_grpc
-from protos.memory.v1 import memory_pb2_grpc
+from protos.memory.v1 import consolidations_pb2_grpc, memory_pb2_grpc, snapshots_pb2_grpc
 from protos.runner.v1 import runner_pb2, runner_pb2_grpc
 from service_kit.errors import GroveError
 from service_kit.identity import Passport, PassportSigner, current_passport, generate_keys
@@ -214,6 +214,14 @@ async def served(script: Script, folder: Path) -> AsyncGenerator[str]:
             _scripted(memory_pb2_grpc.MemoriesServicer, script),
         ),
         (memory_pb2_grpc.add_RecordsServicer_to_server, _scripted(memory_pb2_grpc.RecordsServicer, script)),
+        (
+            snapshots_pb2_grpc.add_SnapshotsServicer_to_server,
+            _scripted(snapshots_pb2_grpc.SnapshotsServicer, script),
+        ),
+        (
+            consolidations_pb2_grpc.add_ConsolidationsServicer_to_server,
+            _scripted(consolidations_pb2_grpc.ConsolidationsServicer, script),
+        ),
         (
             runner_pb2_grpc.add_HarnessesServicer_to_server,
             _scripted(runner_pb2_grpc.HarnessesServicer, script),

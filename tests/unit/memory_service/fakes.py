@@ -288,8 +288,11 @@ class Keeper:
         elsewhere = self.copies.get(address.memory_id, ())
         return Erased(tuple(record_ids), tuple(one for _, one in elsewhere), elsewhere)
 
-    async def history(self, address: Address, record_id: str) -> tuple[Record, ...]:
+    async def history(self, address: Address, record_id: str, as_of: datetime | None) -> tuple[Record, ...]:
         return (await self.get(address, record_id, None),)
+
+    async def snapshot(self, address: Address) -> datetime:
+        return NOW
 
     async def recall(self, provider: str, memory_ids: Sequence[str], question: Question) -> Found:
         self.asked.append(tuple(memory_ids))

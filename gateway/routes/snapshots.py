@@ -1,0 +1,74 @@
+"""``…/snapshots`` and ``…/consolidations``: a memory's instants and runs (Memories, sections 5.3 and 9.2)."""
+
+from fastapi import FastAPI
+from starlette.requests import Request
+from starlette.responses import Response
+
+from gateway.clients.snapshots import SnapshotsClient
+from gateway.http import answer, body, idempotency, query
+from gateway.openapi import describe
+from gateway.openapi_headers import KEY
+from gateway.schemas import snapshots as schema
+
+__all__ = ["consolidations", "routes"]
+
+_SNAPSHOTS = "/v1/memories/{memory_id}/snapshots"
+_SNAPSHOT = f"{_SNAPSHOTS}/{{snapshot_id}}"
+_RUNS = "/v1/memories/{memory_id}/consolidations"
+_RUN = f"{_RUNS}/{{run_id}}"
+_REFUSED = describe(None, errors=("memory_unsupported",))
+
+
+def routes(on: FastAPI, snapshots: SnapshotsClient) -> None:
+    """Names for instants."""
+
+    @on.post(_SNAPSHOTS, openapi_extra=describe(schema.Snapshot, body=schema.CreateSnapshot, headers=(KEY,)))
+    async def create_snapshot(request: Request, memory_id: str) -> Response:
+        """Name the present instant of a memory."""
+        asked, raw = await body(request, schema.CreateSnapshot)
+        return answer(await snapshots.create(memory_id, asked, idempotency(request, raw)))
+
+    @on.get(_SNAPSHOTS, openapi_extra=describe(schema.Snapshots, query=schema.ListSnapshots))
+    async def list_snapshots(request: Request, memory_id: str) -> Response:
+        """The snapshots of a memory, newest first."""
+        return answer(await snapshots.list(memory_id, query(request, schema.ListSnapshots)))
+
+    @on.get(_SNAPSHOT, openapi_extra=describe(schema.Snapshot))
+    async def get_snapshot(memory_id: str, snapshot_id: str) -> Response:
+        """One snapshot."""
+        return answer(await snapshots.get(memory_id, snapshot_id))
+
+    @on.delete(_SNAPSHOT, openapi_extra=describe(schema.Snapshot, headers=(KEY,)))
+    async def delete_snapshot(request: Request, memory_id: str, snapshot_id: str) -> Response:
+        """Forget a snapshot's name; the records are as they were."""
+        key = idempotency(request, await request.body())
+        return answer(await snapshots.delete(memory_id, snapshot_id, key))
+
+
+def consolidations(on: FastAPI, snapshots: SnapshotsClient) -> None:
+    """Runs, which no connected provider exposes: refused as what the memory's provider does not do."""
+
+    @on.post(_RUNS, openapi_extra=_REFUSED)
+    async def start_run(memory_id: str) -> Response:
+        """Start a consolidation run. Refused: no provider that can be connected exposes any."""
+        await snapshots.consolidation(memory_id, writes=True)
+
+    @on.get(_RUNS, openapi_extra=_REFUSED)
+    async def list_runs(memory_id: str) -> Response:
+        """The consolidation runs of a memory. Refused, as starting one is."""
+        await snapshots.consolidation(memory_id, writes=False)
+
+    @on.get(_RUN, openapi_extra=_REFUSED)
+    async def get_run(memory_id: str, run_id: str) -> Response:  # noqa: ARG001
+        """One consolidation run. Refused, as starting one is."""
+        await snapshots.consolidation(memory_id, writes=False)
+
+    @on.get(f"{_RUN}/changes", openapi_extra=_REFUSED)
+    async def list_changes(memory_id: str, run_id: str) -> Response:  # noqa: ARG001
+        """What a consolidation run changed. Refused, as starting one is."""
+        await snapshots.consolidation(memory_id, writes=False)
+
+    @on.post(f"{_RUN}/revert", openapi_extra=_REFUSED)
+    async def revert_run(memory_id: str, run_id: str) -> Response:  # noqa: ARG001
+        """Undo a consolidation run. Refused, as starting one is."""
+        await snapshots.consolidation(memory_id, writes=True)
