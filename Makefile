@@ -63,8 +63,9 @@ test-unit test-contract test-api test-e2e test-migrations test-architecture test
 
 check: test ## all that a change has to pass
 
-soak: $(VENV)/.dev $(VENV)/.model ## STEPS random steps of access against its model, never the same; every route's timing
-	GROVE_SOAK_STEPS=$(STEPS) $(PY) -m pytest tests/contract/access tests/e2e/test_timing.py $(PYTEST_ARGS)
+soak: $(VENV)/.dev $(VENV)/.model ## STEPS random steps of access against its model, never the same; every route's timing and fuzz
+	GROVE_SOAK_STEPS=$(STEPS) GROVE_FUZZ_EXAMPLES=300 $(PY) -m pytest tests/contract/access tests/e2e/test_timing.py \
+	  tests/e2e/test_fuzz.py $(PYTEST_ARGS)
 
 bench: $(VENV)/.run $(VENV)/.model ## measure, beside the floor of each figure; writes build/bench.json
 	$(PY) -m tests.bench --out build/bench.json

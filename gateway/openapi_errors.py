@@ -29,6 +29,8 @@ _BY_NAME: Final[Mapping[str, tuple[str, ...]]] = {
     "response_id": ("response_not_found",),
     "session_id": ("session_not_found",),
     "file_id": ("file_not_found",),
+    "name": ("invalid_input",),
+    "principal": ("invalid_input",),
 }
 """By what the path names; whatever it names, an address with a slash too many leads nowhere."""
 _BY_AREA: Final[Mapping[str, tuple[str, ...]]] = {

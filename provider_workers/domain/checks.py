@@ -90,8 +90,18 @@ def many(items: Sequence[object], maximum: int, param: str, *, least: int = 0) -
 
 def identifier(value: str, param: str) -> None:
     """Something that can be looked up."""
-    if not value or len(value) > limits.MAX_ID or "\0" in value:
+    if not _is_id(value):
         raise errors.invalid(f"The {param.replace('_', ' ')} is no id.", param)
+
+
+def record(value: str, param: str) -> None:
+    """A record that there may be: what is no id is no record either (``memory_record_not_found``)."""
+    if not _is_id(value):
+        raise errors.record_not_found(param)
+
+
+def _is_id(value: str) -> bool:
+    return 0 < len(value) <= limits.MAX_ID and "\0" not in value
 
 
 def record_type(name: str) -> None:

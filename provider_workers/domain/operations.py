@@ -50,11 +50,11 @@ class Operations:
         adapter, memory_id = self._adapters.adapter(address[0]), _memory(address)
         checks.draft(draft, adapter.capabilities)
         if draft.supersedes:
-            checks.identifier(draft.supersedes, "supersedes")
+            checks.record(draft.supersedes, "supersedes")
         return await adapter.remember(memory_id, draft, stamp)
 
     async def get(self, address: Address, record_id: str, as_of: datetime | None) -> Record:
-        checks.identifier(record_id, "record_id")
+        checks.record(record_id, "record_id")
         return await self._adapters.adapter(address[0]).get(_memory(address), record_id, as_of)
 
     async def list(self, address: Address, selection: Selection, page: Page) -> RecordPage:
@@ -65,23 +65,23 @@ class Operations:
         self, address: Address, record_id: str, changes: Changes, expected_version: int, stamp: Stamp
     ) -> Record:
         adapter, memory_id = self._adapters.adapter(address[0]), _memory(address)
-        checks.identifier(record_id, "record_id")
+        checks.record(record_id, "record_id")
         checks.changes(changes, adapter.capabilities)
         return await adapter.revise(memory_id, record_id, changes, expected_version, stamp)
 
     async def forget(self, address: Address, record_id: str, expected_version: int, stamp: Stamp) -> Record:
-        checks.identifier(record_id, "record_id")
+        checks.record(record_id, "record_id")
         adapter, memory_id = self._adapters.adapter(address[0]), _memory(address)
         return await adapter.forget(memory_id, record_id, expected_version, stamp)
 
     async def erase(self, address: Address, record_ids: Sequence[str], stamp: Stamp) -> Erased:
         checks.many(record_ids, limits.MAX_ERASED, "record_ids", least=1)
         for one in record_ids:
-            checks.identifier(one, "record_ids")
+            checks.record(one, "record_ids")
         return await self._adapters.adapter(address[0]).erase(_memory(address), record_ids, stamp)
 
     async def history(self, address: Address, record_id: str, as_of: datetime | None) -> tuple[Record, ...]:
-        checks.identifier(record_id, "record_id")
+        checks.record(record_id, "record_id")
         return await self._adapters.adapter(address[0]).history(_memory(address), record_id, as_of)
 
     async def snapshot(self, address: Address) -> datetime:
