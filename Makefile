@@ -63,8 +63,8 @@ test-unit test-contract test-api test-e2e test-migrations test-architecture test
 
 check: test ## all that a change has to pass
 
-soak: $(VENV)/.dev $(VENV)/.model ## STEPS random steps of access against its model, never the same; every route's timing and fuzz
-	GROVE_SOAK_STEPS=$(STEPS) GROVE_FUZZ_EXAMPLES=300 $(PY) -m pytest tests/contract/access tests/e2e/test_timing.py \
+soak: $(VENV)/.dev $(VENV)/.model ## STEPS random steps of access and of records against their models, never the same; every route's timing and fuzz
+	GROVE_SOAK_STEPS=$(STEPS) GROVE_FUZZ_EXAMPLES=300 $(PY) -m pytest tests/contract/access tests/contract/records tests/e2e/test_timing.py \
 	  tests/e2e/test_fuzz.py $(PYTEST_ARGS)
 
 bench: $(VENV)/.run $(VENV)/.model ## measure, beside the floor of each figure; writes build/bench.json

@@ -74,7 +74,9 @@ class RecordsClient:
             )
         )
         return schema.RecordPage(
-            records=[convert.record(one) for one in answer.records], next_cursor=cursor(answer.next_cursor)
+            records=[convert.record(one) for one in answer.records],
+            next_cursor=cursor(answer.next_cursor),
+            degraded=list(answer.degraded),
         )
 
     async def revise(

@@ -72,7 +72,11 @@ class Revision:
 
     def page(self, page: RecordPage) -> Records:
         """A page of records."""
-        return Records(data=[self.record(one) for one in page.records], next_cursor=page.next_cursor)
+        return Records(
+            data=[self.record(one) for one in page.records],
+            next_cursor=page.next_cursor,
+            degraded=page.degraded or UNSET,
+        )
 
     def history(self, versions: list[Record]) -> History:
         """Every version, oldest first."""

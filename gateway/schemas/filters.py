@@ -1,6 +1,6 @@
 """Filters: a condition over one field, or a tree of ``and`` / ``or`` / ``not`` (Memories, section 6.2)."""
 
-from typing import Annotated, Final, Literal, TypeAlias
+from typing import Annotated, Final, TypeAlias
 
 import msgspec
 from msgspec import Meta
@@ -8,7 +8,7 @@ from msgspec import Meta
 from gateway.schemas.base import UNSET, Ask, Raw, UnsetType
 from service_kit.errors import GroveError
 
-__all__ = ["MAX_NODES", "Condition", "Filter", "Node", "Not", "Op", "Tree", "tree_of"]
+__all__ = ["MAX_NODES", "OPS", "Condition", "Filter", "Node", "Not", "Tree", "tree_of"]
 
 MAX_NODES: Final = 200
 """Most conditions and combinations in one filter."""
@@ -16,14 +16,15 @@ MAX_NODES: Final = 200
 MAX_DEPTH: Final = 16
 """Deepest combination within combinations."""
 
-Op: TypeAlias = Literal["eq", "ne", "in", "nin", "gt", "gte", "lt", "lte", "exists"]
+OPS: Final = ("eq", "ne", "in", "nin", "gt", "gte", "lt", "lte", "exists")
+"""What a condition can ask of a field."""
 
 
 class Filter(Ask, kw_only=True, frozen=True):
     """Exactly one of: ``field`` with ``op`` and ``value``; ``and``; ``or``; ``not``."""
 
     field: Annotated[str, Meta(min_length=1)] | UnsetType = UNSET
-    op: Op | UnsetType = UNSET
+    op: str | UnsetType = UNSET
     value: Raw | UnsetType = UNSET
     all: "list[Filter] | UnsetType" = msgspec.field(default=UNSET, name="and")
     any: "list[Filter] | UnsetType" = msgspec.field(default=UNSET, name="or")
@@ -67,7 +68,7 @@ class _Reader:
 
     def node(self, asked: Filter, param: str, depth: int) -> Node:
         self._nodes += 1
-        if self._nodes > MAX_NODES or depth > MAX_DEPTH:
+        if self._nodes > MAX_NODES or depth >= MAX_DEPTH:
             raise GroveError(
                 "invalid_input",
                 f"A filter has at most {MAX_NODES} conditions, {MAX_DEPTH} levels deep.",
@@ -95,13 +96,25 @@ class _Reader:
 
 
 def _condition(asked: Filter, param: str) -> Condition:
-    if isinstance(asked.field, UnsetType) or isinstance(asked.op, UnsetType):
-        raise GroveError("invalid_input", "A condition needs an op.", param=f"{param}.op")
-    value = b"true" if asked.op == "exists" else b""
+    field, op = asked.field, asked.op
+    if isinstance(field, UnsetType):
+        raise GroveError("invalid_input", "A condition needs a field.", param=param)
+    named = field[:100]
+    if isinstance(op, UnsetType) or op not in OPS:
+        raise GroveError(
+            "invalid_input",
+            f"The condition on {named} needs one of {', '.join(OPS)} as op.",
+            param=f"{param}.op",
+        )
+    value = b"true" if op == "exists" else b""
     if not isinstance(asked.value, UnsetType):
         value = bytes(asked.value)
     if not value:
-        raise GroveError("invalid_input", "A condition needs a value.", param=f"{param}.value")
-    if asked.op in ("in", "nin") and not value.startswith(b"["):
-        raise GroveError("invalid_input", f"{asked.op} compares with a list.", param=f"{param}.value")
-    return Condition(field=asked.field, op=asked.op, value=value)
+        raise GroveError(
+            "invalid_input", f"The condition {op} on {named} needs a value.", param=f"{param}.value"
+        )
+    if op in ("in", "nin") and not value.startswith(b"["):
+        raise GroveError(
+            "invalid_input", f"The condition {op} on {named} takes a list.", param=f"{param}.value"
+        )
+    return Condition(field=field, op=op, value=value)

@@ -205,13 +205,15 @@ class RecordPage(Answer, kw_only=True, frozen=True):
 
     records: list[Record]
     next_cursor: str | None
+    degraded: list[str]
 
 
 class Records(Answer, kw_only=True, frozen=True):
-    """A page of records."""
+    """A page of records. ``degraded`` is there when part of the request was not done."""
 
     data: list[RecordAnswer]
     next_cursor: str | None
+    degraded: list[str] | UnsetType = UNSET
 
 
 class History(Answer, kw_only=True, frozen=True):

@@ -123,7 +123,9 @@ class RecordsServicer(RecordsBase):
         selection, page = convert.selection(request), convert.page(request.page)
         found = await self._records.list(request.memory_id, selection, page)
         return wire.ListRecordsResponse(
-            records=[convert.record(one) for one in found.records], next_cursor=found.next_cursor
+            records=[convert.record(one) for one in found.records],
+            next_cursor=found.next_cursor,
+            degraded=found.degraded,
         )
 
     async def Revise(self, request: wire.ReviseRequest, context: Context) -> record_pb2.Record:

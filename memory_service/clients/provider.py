@@ -107,7 +107,8 @@ class GrpcProvider:
         request.page.CopyFrom(WirePage(limit=page.limit, cursor=page.cursor))
         async with reachable():
             answer = await self._stub.ListRecords(request)
-        return RecordPage(tuple(_record(one) for one in answer.records), answer.next_cursor)
+        records = tuple(_record(one) for one in answer.records)
+        return RecordPage(records, answer.next_cursor, tuple(answer.degraded))
 
     async def revise(
         self, address: Address, record_id: str, changes: Stated, expected_version: int, stamp: Stamp

@@ -153,6 +153,7 @@ class RecordPage:
 
     records: tuple[Record, ...]
     next_cursor: str
+    degraded: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,7 +56,9 @@ class ProviderServicer(Base):
         address, selection = convert.address(request.address), convert.selection(request)
         page = await self._operations.list(address, selection, convert.page(request.page))
         return wire.ListRecordsResponse(
-            records=[convert.record(one) for one in page.records], next_cursor=page.next_cursor
+            records=[convert.record(one) for one in page.records],
+            next_cursor=page.next_cursor,
+            degraded=page.degraded,
         )
 
     async def Revise(self, request: wire.ReviseRequest, context: Context) -> record_pb2.Record:

@@ -1,7 +1,8 @@
-"""The filter language of recall and list (Memories, section 6.2): parsed, typed and bounded.
+r"""The filter language of recall and list (Memories, section 6.2): parsed, typed and bounded.
 
 ``{field, op, value}`` or a tree of ``and`` / ``or`` / ``not``. Fields are ``type``,
-``attributes.<path>`` (dots go into objects, a number into an array) and ``time.valid_from``,
+``attributes.<path>`` (dots go into objects, a number into an array; ``\.`` is a dot of a name and ``\\`` a
+backslash) and ``time.valid_from``,
 ``time.valid_to``, ``time.written_at``, ``time.invalidated_at``.
 
 Every condition is true or false, never unknown: a field that is absent is not equal to anything, so
@@ -27,6 +28,8 @@ __all__ = ["All", "Any", "Condition", "Filter", "Json", "Not", "Op", "Value", "c
 PARAM: Final = "filters"
 TIMES: Final = frozenset({"valid_from", "valid_to", "written_at", "invalidated_at"})
 
+_SEGMENT: Final = re.compile(r"(?:^|(?<=\.))(?:\\[.\\]|[^.])*(?=\.|$)", re.DOTALL)
+_ESCAPED: Final = re.compile(r"\\([.\\])")
 _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
 _MAX_EXPONENT: Final = 1_000
 _MAX_DIGITS: Final = 1_000
@@ -102,7 +105,7 @@ def condition(field: str, op: str, value: bytes) -> Condition:
     """The condition a caller wrote; ``value`` is UTF-8 JSON. ``invalid_input`` says what is wrong with it."""
     root, path = _field(field)
     if op not in set(Op):
-        raise errors.invalid(f"The filter operation {op!r} is not one of {', '.join(Op)}.", PARAM)
+        raise errors.invalid(f"The filter on {field[:100]} takes one of {', '.join(Op)} as op.", PARAM)
     known = Op(op)
     if known is Op.EXISTS:
         return Condition(root, path, known, (_flag(value, field),))
@@ -141,12 +144,18 @@ def _field(field: str) -> tuple[str, tuple[str, ...]]:
     if root == "time" and rest in TIMES:
         return rest, ()
     if root == "attributes":
-        path = tuple(rest.split("."))
+        path = _path(rest)
         if all(path) and len(path) <= limits.MAX_FILTER_PATH and len(rest) <= 1_000 and "\0" not in rest:
             return root, path
     raise errors.invalid(
-        f"A filter cannot look at the field {field[:100]!r}: it is type, attributes.… or time.…", PARAM
+        f"A filter cannot look at the field {field[:100]!r}: it is type, attributes.<name> or one of"
+        f" {', '.join(f'time.{one}' for one in sorted(TIMES))}.",
+        PARAM,
     )
+
+
+def _path(rest: str) -> tuple[str, ...]:
+    return tuple(_ESCAPED.sub(r"\1", one) for one in _SEGMENT.findall(rest))
 
 
 def _flag(value: bytes, field: str) -> bool:
@@ -180,7 +189,7 @@ def _value(root: str, value: bytes, field: str, op: Op) -> Value:
     if given.kind != "string":
         raise errors.invalid(f"The filter {op} on {field} takes a string, not {_named(given)}.", PARAM)
     text = msgspec.json.decode(given.text, type=str)
-    return text if root == "type" else _instant(text, field)
+    return text if root == "type" else _instant(text, field, op)
 
 
 def _named(given: Json) -> str:
@@ -189,7 +198,7 @@ def _named(given: Json) -> str:
     )
 
 
-def _instant(text: str, field: str) -> datetime:
+def _instant(text: str, field: str, op: Op) -> datetime:
     try:
         moment = datetime.fromisoformat(text)
         if _DATE.fullmatch(text):
@@ -199,7 +208,7 @@ def _instant(text: str, field: str) -> datetime:
     except (ValueError, OverflowError):
         pass
     raise errors.invalid(
-        f"The filter on {field} takes a time such as 2026-10-01T17:00:00Z or a date such as 2026-10-01.",
+        f"The filter {op} on {field} takes a time such as 2026-10-01T17:00:00Z or a date such as 2026-10-01.",
         PARAM,
     )
 

@@ -27,7 +27,7 @@ MAX_ERASED: Final = 1_000
 MAX_JOB_RECORDS: Final = 1_000
 """Records a job's answer lists: its episodes first, then facts in their order."""
 
-MAX_FILTER_NODES: Final = 100
+MAX_FILTER_NODES: Final = 200
 MAX_FILTER_DEPTH: Final = 16
 MAX_FILTER_VALUES: Final = 1_000
 """Values of one ``in`` or ``nin``."""

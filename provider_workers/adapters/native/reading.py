@@ -1,5 +1,6 @@
 """The reads: by id, in order, counted; and what is always relevant."""
 
+import hashlib
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -8,7 +9,7 @@ import psycopg
 from psycopg import sql
 
 from provider_workers.adapters.native.rows import COLUMNS, record_of
-from provider_workers.adapters.native.scope import Arguments, scope
+from provider_workers.adapters.native.scope import Arguments, scope, undecided
 from provider_workers.domain import errors, limits
 from provider_workers.domain.model import (
     Counts,
@@ -23,7 +24,10 @@ from service_kit.db.pool import Database
 from service_kit.db.tx import Row, Tx
 from service_kit.paging import clamp_limit, decode_cursor, encode_cursor
 
-__all__ = ["Reading", "filtered", "fit"]
+__all__ = ["UNDECIDED", "Reading", "filtered", "fit", "left_out"]
+
+UNDECIDED: Final = "filters:attributes_not_comparable"
+"""Some records were left out: their attributes are kept, and cannot be looked into."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _PRIMED: Final = 200
@@ -75,10 +79,10 @@ class Reading:
         return tuple(record_of(row, as_of) for row in rows)
 
     async def list(self, memory_id: str, selection: Selection, page: Page) -> RecordPage:
-        bind, limit = Arguments(), clamp_limit(page.limit)
+        bind, limit, query = Arguments(), clamp_limit(page.limit), _named(memory_id, selection)
         conditions: list[sql.Composable] = [scope([memory_id], selection, bind).condition]
         if page.cursor:
-            conditions.append(_after(page.cursor, bind))
+            conditions.append(_after(page.cursor, query, bind))
         statement = sql.SQL(
             "select * from (select page.*, count(*) over () as found,"
             " sum(size) over (order by created_at desc, record_id desc, version desc) as running"
@@ -94,10 +98,11 @@ class Reading:
         )
         async with self._database.read() as tx:
             rows = await filtered(tx, statement, bind, selection)
+            degraded = await left_out(tx, [memory_id], selection)
         kept = rows[:limit]
         records = tuple(record_of(row, selection.as_of) for row in kept)
         more = bool(rows) and rows[0]["found"] > len(kept)
-        return RecordPage(records, _cursor(kept[-1]) if more else "")
+        return RecordPage(records, _cursor(kept[-1], query) if more else "", degraded)
 
     async def job(self, memory_id: str, job_id: str) -> Job:
         async with self._database.read(snapshot=True) as tx:
@@ -197,8 +202,27 @@ async def filtered(tx: Tx, statement: sql.Composed, bind: Arguments, selection: 
         raise errors.invalid("The filter holds a value that cannot be compared.", "filters") from error
 
 
-def _after(cursor: str, bind: Arguments) -> sql.Composed:
-    microseconds, record_id, version = decode_cursor(cursor, 3)
+async def left_out(tx: Tx, memory_ids: Sequence[str], selection: Selection) -> tuple[str, ...]:
+    """Whether a filter left out records it could not be decided for; there are hardly ever any."""
+    if selection.filter is None:
+        return ()
+    bind = Arguments()
+    statement = sql.SQL("select exists (select from version v where {}) as some").format(
+        undecided(memory_ids, selection, bind)
+    )
+    rows = await filtered(tx, statement, bind, selection)
+    return (UNDECIDED,) if rows[0]["some"] else ()
+
+
+def _named(memory_id: str, selection: Selection) -> str:
+    """What tells the cursor of one listing from that of another."""
+    return hashlib.sha256(f"{memory_id}{selection!r}".encode()).hexdigest()[:16]
+
+
+def _after(cursor: str, query: str, bind: Arguments) -> sql.Composed:
+    asked, microseconds, record_id, version = decode_cursor(cursor, 4)
+    if asked != query:
+        raise errors.invalid("The cursor is of another listing.", "cursor")
     try:
         if not (isinstance(microseconds, int) and isinstance(record_id, str) and isinstance(version, int)):
             raise TypeError(cursor)
@@ -210,6 +234,6 @@ def _after(cursor: str, bind: Arguments) -> sql.Composed:
     )
 
 
-def _cursor(row: Row) -> str:
+def _cursor(row: Row, query: str) -> str:
     microseconds = (row["created_at"] - _EPOCH) // timedelta(microseconds=1)
-    return encode_cursor(microseconds, row["record_id"], row["version"])
+    return encode_cursor(query, microseconds, row["record_id"], row["version"])

@@ -13,7 +13,7 @@ from psycopg import sql
 
 from provider_workers.adapters.native import words
 from provider_workers.adapters.native.ranking import Asked, Candidate, Ranked, evidence, rank
-from provider_workers.adapters.native.reading import filtered, fit
+from provider_workers.adapters.native.reading import filtered, fit, left_out
 from provider_workers.adapters.native.rows import COLUMNS, record_of
 from provider_workers.adapters.native.scope import Arguments, Scope, scope, visible
 from provider_workers.adapters.native.vectors import Vector, Vectors, literal
@@ -80,6 +80,7 @@ class Recall:
             asked = Asked(bool(query), bool(text), question.selection.filter is not None)
             best = rank(candidates, asked)[: question.limit]
             hits, cut = await self._hits(tx, best, question)
+            degraded += await left_out(tx, memory_ids, question.selection)
             if vector is not None and await self._pending(tx, memory_ids, question):
                 degraded.append("query:embedding_pending")
         degraded += capped + (["limit:capped_by_size"] if cut else [])

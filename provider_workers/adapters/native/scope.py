@@ -4,6 +4,7 @@ Nothing a caller wrote becomes SQL: values are parameters, and every other piece
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Final, assert_never
 
@@ -12,7 +13,7 @@ from psycopg import sql
 from provider_workers.domain.filters import All, Any, Condition, Filter, Json, Not, Op
 from provider_workers.domain.model import Include, Selection
 
-__all__ = ["Arguments", "Scope", "scope", "visible"]
+__all__ = ["Arguments", "Scope", "scope", "undecided", "visible"]
 
 _COMPARED: Final = {Op.GT: sql.SQL(">"), Op.GTE: sql.SQL(">="), Op.LT: sql.SQL("<"), Op.LTE: sql.SQL("<=")}
 _TIMES: Final = {
@@ -57,6 +58,17 @@ def scope(memory_ids: Sequence[str], selection: Selection, bind: Arguments) -> S
         conditions.append(_tree(selection.filter, selection.as_of, bind))
     narrowed = len(conditions) > 2 or selection.as_of is not None or selection.include is not Include.ACTIVE
     return Scope(sql.SQL(" and ").join(conditions), present=not narrowed)
+
+
+def undecided(memory_ids: Sequence[str], selection: Selection, bind: Arguments) -> sql.Composed:
+    r"""The condition on ``v`` of what a filter cannot be decided for: Postgres cannot hold its attributes as JSON
+    (``\u0000``, a number of 200,000 digits). Neither the filter nor its opposite holds there.
+    """
+    filter_ = All(()) if selection.filter is None else selection.filter
+    return sql.SQL("{} and v.attributes_json is null and {} is null").format(
+        scope(memory_ids, replace(selection, filter=None), bind).condition,
+        _tree(filter_, selection.as_of, bind),
+    )
 
 
 def visible(include: Include, as_of: datetime | None, bind: Arguments) -> sql.Composable:
@@ -139,7 +151,11 @@ def _among(one: Condition, column: sql.Composable, bind: Arguments) -> sql.Compo
 
 
 def _on_attribute(one: Condition, bind: Arguments) -> sql.Composable:
-    """On what lies at a path of the attributes."""
+    """On what lies at a path of the attributes; null, neither true nor false, where they cannot be looked at."""
+    return sql.SQL("(case when v.attributes_json is not null then {} end)").format(_at_path(one, bind))
+
+
+def _at_path(one: Condition, bind: Arguments) -> sql.Composable:
     at = sql.SQL("(v.attributes_json #> {}::text[])").format(bind(list(one.path)))
     match one.op:
         case Op.EXISTS:

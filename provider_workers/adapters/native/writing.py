@@ -196,7 +196,9 @@ class Writing:
         """Close the record a new one replaces; answers the moment, which is the new one's too."""
         latest = await _lock(tx, memory_id, record_id, "supersedes")
         status = Status(latest["status"])
-        if status is Status.SUPERSEDED:
+        if status is Status.SUPERSEDED or (
+            status is Status.FORGOTTEN and await _has_successor(tx, memory_id, record_id)
+        ):
             raise errors.closed(status, "supersedes")
         at = await now(tx, memory_id, latest["written_at"], latest["invalidated_at"])
         if status is Status.ACTIVE:
@@ -247,6 +249,12 @@ async def _lock(tx: Tx, memory_id: str, record_id: str, param: str | None = None
     if row is None:
         raise errors.record_not_found(param)
     return row
+
+
+async def _has_successor(tx: Tx, memory_id: str, record_id: str) -> bool:
+    return await tx.fetch_value(
+        "select exists (select from version where memory_id = %s and supersedes = %s)", (memory_id, record_id)
+    )
 
 
 async def _version(tx: Tx, memory_id: str, record_id: str, version: int) -> Row:

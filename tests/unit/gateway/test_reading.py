@@ -132,7 +132,6 @@ def test_nesting_is_counted_outside_strings_only():
         (Recall, b'{"query": "a", "limit": -1}', "limit", "a whole number >= 0"),
         (Recall, b'{"query": "a", "limit": 1.5}', "limit", "must be a whole number"),
         (Recall, b'{"query": "a", "depth": 99999999999}', "depth", "a whole number <= 2147483647"),
-        (Recall, b'{"filters": {"field": "type", "op": "like", "value": 1}}', "filters.op", "values allowed"),
         (Recall, b'{"filters": [1]}', "filters", "must be an object"),
         (Recall, b'{"query": "a", "as_of": "yesterday"}', "as_of", "RFC 3339"),
         (Dated, b'{"at": "2026-10-01T00:00:00"}', "at", "RFC 3339"),
@@ -143,6 +142,32 @@ def test_nesting_is_counted_outside_strings_only():
 def test_a_field_at_fault_is_named_and_explained(kind: type[Ask], body: bytes, param: str, said: str):
     with pytest.raises(GroveError) as refused:
         decode(body, kind)
+    assert (refused.value.code, refused.value.param) == ("invalid_input", param)
+    assert said in refused.value.message
+
+
+@pytest.mark.parametrize(
+    ("filter_", "param", "said"),
+    [
+        (
+            '{"field": "type", "op": "like", "value": 1}',
+            "filters.op",
+            "The condition on type needs one of eq, ne,",
+        ),
+        ('{"field": "type", "value": 1}', "filters.op", "The condition on type needs one of eq, ne, in,"),
+        ('{"field": "type", "op": "gt"}', "filters.value", "The condition gt on type needs a value."),
+        (
+            '{"not": {"field": "type", "op": "in", "value": 1}}',
+            "filters.not.value",
+            "in on type takes a list.",
+        ),
+        ('{"and": [{"op": "eq", "value": 1}]}', "filters.and.0", "exactly one"),
+        ('{"or": []}', "filters.or", "at least one filter"),
+    ],
+)
+def test_a_condition_at_fault_is_named_with_its_field_and_op(filter_: str, param: str, said: str):
+    with pytest.raises(GroveError) as refused:
+        tree_of(decode(filter_.encode(), Filter))
     assert (refused.value.code, refused.value.param) == ("invalid_input", param)
     assert said in refused.value.message
 
