@@ -26,6 +26,7 @@ def sdk(alice: Person) -> Generator[OpenAI]:
         yield made
 
 
+@pytest.mark.requirement("SU-sessions-01")
 def test_the_official_client_runs_continues_and_reads_a_task(client: Any, alice: Person):
     harness = alice.harness("Desk")
     first = client.run(OK, harness_id=harness)

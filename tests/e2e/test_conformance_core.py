@@ -49,6 +49,7 @@ CAPABILITIES = {
 # -- discovery, versions, credentials ----------------------------------------------------------------------
 
 
+@pytest.mark.requirement("AR-2-01", "SU-discovery-01", "SU-discovery-02", "SU-discovery-03")
 def test_discovery_needs_no_token_and_says_of_every_capability_whether_it_is_there(stack: Stack):
     answer = httpx.get(f"{stack.url}/v1/uhp")
     known = read(ok(answer), Discovery)
@@ -58,6 +59,7 @@ def test_discovery_needs_no_token_and_says_of_every_capability_whether_it_is_the
     assert NEEDED[known.conformance_class] <= {name for name, on in known.capabilities.items() if on}
 
 
+@pytest.mark.requirement("SU-requests-03", "SU-requests-04", "SU-requests-05")
 def test_a_version_is_served_as_it_was_asked_for_or_refused(stack: Stack):
     versions = httpx.get(f"{stack.url}/v1/uhp").json()["versions"]
     for version in versions:
@@ -69,6 +71,7 @@ def test_a_version_is_served_as_it_was_asked_for_or_refused(stack: Stack):
     assert unknown.headers["uhp-version"] in versions
 
 
+@pytest.mark.requirement("AR-5-01", "AR-5-02", "SU-requests-01", "SU-requests-02")
 def test_a_credential_that_is_not_there_or_not_ours_is_401(stack: Stack):
     absent = httpx.get(f"{stack.url}/v1/harnesses")
     refusal(absent, 401, "missing_credential")
@@ -77,6 +80,7 @@ def test_a_credential_that_is_not_there_or_not_ours_is_401(stack: Stack):
         assert refusal(answer, 401, "invalid_credential").error.type == "authentication_error"
 
 
+@pytest.mark.requirement("ME-9-12", "SU-requests-09", "SU-errors-03", "SU-tasks-07", "SU-sessions-02")
 def test_what_does_not_exist_is_404_under_its_own_code(alice: Person):
     refusal(alice.send("GET", "/v1/harnesses/chrn_nothinglikeit"), 404, "harness_not_found")
     refusal(alice.send("GET", "/v1/responses/resp_nothinglikeit"), 404, "response_not_found")
@@ -100,6 +104,7 @@ def test_a_post_is_never_answered_with_another_address(alice: Person):
 # -- harnesses and models ----------------------------------------------------------------------------------
 
 
+@pytest.mark.requirement("SU-tasks-06", "SU-harnesses-01")
 def test_somebody_new_has_a_harness_to_run_tasks_on(alice: Person):
     listed = [read(one, Harness) for one in alice.get("/v1/harnesses")["harnesses"]]
     (first,) = listed
@@ -108,6 +113,7 @@ def test_somebody_new_has_a_harness_to_run_tasks_on(alice: Person):
     assert task.metadata.harness_id == first.id
 
 
+@pytest.mark.requirement("SU-errors-07", "SU-tasks-08", "SU-harnesses-10")
 def test_models_say_whether_they_can_be_had(alice: Person):
     catalogue = read(alice.get("/v1/models"), Backends).backends
     harness = read(alice.get("/v1/harnesses")["harnesses"][0], Harness)
@@ -119,6 +125,9 @@ def test_models_say_whether_they_can_be_had(alice: Person):
     refusal(refused, 422, "model_unavailable")
 
 
+@pytest.mark.requirement(
+    "AR-1-03", "SU-errors-08", "SU-harnesses-02", "SU-harnesses-03", "SU-harnesses-04", "SU-harnesses-05"
+)
 def test_a_harness_is_created_updated_and_deleted(alice: Person):
     error = refusal(
         alice.send("POST", "/v1/harnesses", {"name": "x", "base": "nothing-like-it"}), 422, "unsupported_base"
@@ -160,6 +169,9 @@ def test_a_harness_is_created_updated_and_deleted(alice: Person):
 # -- tasks -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.requirement(
+    "AR-2-01", "AR-6-03", "SU-tasks-01", "SU-tasks-02", "SU-tasks-04", "SU-tasks-05", "SU-tasks-11"
+)
 def test_a_task_ends_in_a_whole_response_that_reads_back(alice: Person):
     answered = ok(alice.send("POST", "/v1/responses", OK))
     response = read(answered, Response)
@@ -170,6 +182,9 @@ def test_a_task_ends_in_a_whole_response_that_reads_back(alice: Person):
     assert ok(alice.send("GET", f"/v1/responses/{response.id}")) == answered
 
 
+@pytest.mark.requirement(
+    "AR-4-03", "SU-streaming-01", "SU-streaming-02", "SU-streaming-03", "SU-streaming-06", "SU-streaming-07"
+)
 def test_a_stream_is_valid_event_by_event_and_comes_as_it_happens(alice: Person):
     harness = alice.harness("Desk", {"memory_id": alice.plant("Facts"), "access": "write", "default": True})
     began = time.monotonic()
@@ -225,6 +240,7 @@ def check_items(told: list[Event], output: list[Json], events: list[Json]) -> No
             assert deltas == item["arguments"]
 
 
+@pytest.mark.requirement("AR-2-01", "SU-tasks-03", "SU-tasks-14", "SU-streaming-04")
 def test_a_task_in_the_background_stops_when_it_is_cancelled(alice: Person):
     started = read(ok(alice.send("POST", "/v1/responses", COUNT | {"background": True})), Response)
     assert started.status == "in_progress"
@@ -243,6 +259,7 @@ def test_a_task_in_the_background_stops_when_it_is_cancelled(alice: Person):
     assert ended.output
 
 
+@pytest.mark.requirement("SU-tasks-09", "SU-tasks-16")
 @pytest.mark.parametrize("budget", ["max_output_tokens", "max_step", "timeout_seconds"])
 def test_a_budget_that_is_spent_ends_incomplete(alice: Person, budget: str):
     harness = alice.harness("Desk", {"memory_id": alice.plant("Facts"), "access": "write"})
@@ -253,6 +270,7 @@ def test_a_budget_that_is_spent_ends_incomplete(alice: Person, budget: str):
     assert response.incomplete_details == {"reason": budget}
 
 
+@pytest.mark.requirement("SU-tasks-15")
 def test_a_response_that_is_not_to_be_stored_is_answered_once(alice: Person):
     key = {"Idempotency-Key": "once"}
     body: Json = OK | {"store": False}
@@ -269,6 +287,7 @@ def test_a_response_that_is_not_to_be_stored_is_answered_once(alice: Person):
     assert told.count('"type":"response.completed"') == 1
 
 
+@pytest.mark.requirement("SU-streaming-09")
 def test_a_task_can_be_streamed_and_in_the_background_at_once(alice: Person):
     body = COUNT | {"stream": True, "background": True}
     with alice.http.stream("POST", "/v1/responses", json=body) as answer:

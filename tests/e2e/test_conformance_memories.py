@@ -87,6 +87,19 @@ def tree(request: pytest.FixtureRequest, alice: Person) -> Tree:
     return made
 
 
+@pytest.mark.requirement(
+    "ME-2-01",
+    "ME-2-02",
+    "ME-2-05",
+    "ME-2-07",
+    "ME-2-11",
+    "ME-2-12",
+    "ME-3.1-04",
+    "ME-12-01",
+    "ME-14-01",
+    "SU-memories-01",
+    "SU-memories-02",
+)
 def test_a_child_lies_below_its_root_and_is_kept_by_the_same_provider(tree: Tree):
     root = read(ok(tree.send("GET", f"/{tree.root}")), Memory)
     raw = ok(tree.send("GET", f"/{tree.child}"))
@@ -103,6 +116,9 @@ def test_a_child_lies_below_its_root_and_is_kept_by_the_same_provider(tree: Tree
         refusal(tree.send("POST", "", body), 404, "memory_not_found")
 
 
+@pytest.mark.requirement(
+    "ME-2-03", "ME-4-01", "ME-4-09", "ME-4-10", "ME-5.1-05", "ME-13-04", "SU-revisions-02"
+)
 def test_a_fact_is_kept_as_stated_and_stamped_by_the_server(tree: Tree):
     forged: Json = {
         "id": "hrec_mine",
@@ -121,6 +137,9 @@ def test_a_fact_is_kept_as_stated_and_stamped_by_the_server(tree: Tree):
     assert read(ok(tree.send("GET", f"/{tree.child}/records/{made.id}")), Record) == made
 
 
+@pytest.mark.requirement(
+    "ME-6.1-01", "ME-6.1-02", "ME-6.1-04", "ME-6.2-01", "SU-revisions-05", "SU-revisions-06"
+)
 def test_a_recall_finds_what_is_below_and_says_where_it_is_and_what_is_around(tree: Tree):
     code, hours = tree.remember(tree.child, CODE).id, tree.remember(tree.root, HOURS).id
     below = tree.recall(tree.child, query="What is the code of the north gate?")
@@ -146,6 +165,9 @@ def test_a_recall_finds_what_is_below_and_says_where_it_is_and_what_is_around(tr
         assert tree.found(tree.child, text="canteen", **depth) == set()
 
 
+@pytest.mark.requirement(
+    "ME-6.2-02", "ME-6.2-03", "ME-6.2-05", "ME-6.3-01", "ME-10.2-06", "ME-14-01", "SU-memories-08"
+)
 def test_only_a_signal_the_provider_does_not_declare_is_degraded(tree: Tree):
     fact = tree.remember(tree.child, CODE, attributes={"gate": "north"}).id
     signals: Json = {
@@ -162,11 +184,13 @@ def test_only_a_signal_the_provider_does_not_declare_is_degraded(tree: Tree):
     assert tree.recall(tree.child, **signals).results[0].why == declared
 
 
+@pytest.mark.requirement("ME-6.2-04", "SU-memories-07")
 def test_a_recall_that_asks_for_nothing_is_422(tree: Tree):
     for nothing in ({}, {"query": ""}, {"text": None}, {"types": ["fact"], "limit": 3}):
         refusal(tree.send("POST", f"/{tree.child}/recall", nothing), 422, "memory_invalid")
 
 
+@pytest.mark.requirement("ME-4-05", "ME-5.3-01", "ME-5.3-02", "SU-memories-03", "SU-memories-04")
 def test_a_change_is_a_version_and_history_keeps_them_oldest_first(tree: Tree):
     made = tree.remember(tree.child, CODE, attributes={"gate": "north"})
     path = f"/{tree.child}/records/{made.id}"
@@ -181,6 +205,7 @@ def test_a_change_is_a_version_and_history_keeps_them_oldest_first(tree: Tree):
     assert history[0].time.invalidated_at == revised.time.written_at
 
 
+@pytest.mark.requirement("ME-12-03", "ME-14-01")
 def test_a_record_is_not_reached_through_the_memory_above_it(tree: Tree):
     made = tree.remember(tree.child, CODE)
     for method, body in (("GET", None), ("PATCH", {"content": "Changed."}), ("DELETE", None)):
@@ -192,6 +217,9 @@ def test_a_record_is_not_reached_through_the_memory_above_it(tree: Tree):
     assert read(ok(tree.send("GET", f"/{tree.child}/records/{made.id}")), Record) == made
 
 
+@pytest.mark.requirement(
+    "ME-5.2-01", "ME-5.2-02", "ME-5.2-04", "ME-5.2-08", "ME-14-01", "SU-memories-05", "SU-memories-06"
+)
 def test_what_is_forgotten_is_left_out_and_what_is_erased_is_gone(tree: Tree):
     made = tree.remember(tree.child, CODE)
     path = f"/{tree.child}/records/{made.id}"
@@ -211,6 +239,7 @@ def test_what_is_forgotten_is_left_out_and_what_is_erased_is_gone(tree: Tree):
     assert ok(tree.send("GET", f"/{tree.child}/records?include=all"))["data"] == []
 
 
+@pytest.mark.requirement("SU-revisions-02", "SU-revisions-03", "SU-revisions-09")
 def test_content_of_several_parts_keeps_their_order(tree: Tree):
     parts = [
         {"type": "text", "text": "Who holds the key?", "role": "user"},
@@ -227,6 +256,7 @@ def test_content_of_several_parts_keeps_their_order(tree: Tree):
             assert (answer["content"], answer["parts"]) == ("Who holds the key?\n\nThe guard.", parts)
 
 
+@pytest.mark.requirement("SU-revisions-04")
 @pytest.mark.parametrize("content", BAD_CONTENT)
 def test_content_that_is_no_content_is_422(tree: Tree, content: str):
     body = {"type": "fact", "content": json.loads(content)}
@@ -246,6 +276,7 @@ def test_a_file_is_refused_as_the_provider_declares(tree: Tree):
     assert ok(tree.send("GET", f"/{tree.child}/records"))["data"] == []
 
 
+@pytest.mark.requirement("ME-2-15", "ME-2-16", "ME-12-05", "ME-14-01")
 def test_a_memory_moves_anywhere_but_below_itself_and_is_deleted_with_what_is_below(tree: Tree):
     for place in (tree.child, tree.root):
         refusal(tree.send("PUT", f"/{tree.root}", {"parent_id": place}), 422, "memory_invalid")

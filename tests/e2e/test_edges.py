@@ -49,7 +49,7 @@ NAMES = (
 QUERIES = (
     "limit=1&limit=2",
     "limit=1" + "0" * 300,
-    "cursor=" + "y" * 20_000,
+    "cursor=" + "y" * 10_000,
     "cursor=%ff",
     "as_of=" + "9" * 5_000,
     "as_of=2026-10-01T00:00:00Z&as_of=x",

@@ -68,6 +68,7 @@ def left(stack: Stack, word: str) -> list[str]:
     return [place for place, holds in places.items() if holds]
 
 
+@pytest.mark.requirement("ME-5.2-04")
 def test_after_an_erase_no_dump_no_valkey_and_no_log_has_the_words(stack: Stack, alice: Person, word: str):
     memory, path = (made := alice.plant("Place")), f"/v1/memories/{made}"
     fact = alice.post(
@@ -117,6 +118,7 @@ def _holds(file: Path, word: str) -> bool:
         return False
 
 
+@pytest.mark.requirement("ME-5.2-05", "ME-5.2-08", "ME-10.3-03")
 def test_a_copy_goes_where_the_eraser_may_erase_and_is_named_where_it_may_not(
     alice: Person, bob: Person, word: str
 ):

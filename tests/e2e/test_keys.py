@@ -138,6 +138,7 @@ def _settled(answer: Json) -> Json:
     return {"job": {"id": answer["job"]["id"]}} if "job" in answer else answer
 
 
+@pytest.mark.requirement("ME-5.1-07")
 @pytest.mark.parametrize("name", WRITES)
 def test_a_write_sent_again_under_its_key_answers_the_same_and_is_done_once(alice: Person, name: str):
     write, at, key = WRITES[name], _place(alice), uuid.uuid4().hex

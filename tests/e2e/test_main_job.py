@@ -68,6 +68,7 @@ def without_trace(error: Json) -> Json:
     return {**error, "detail": {key: value for key, value in error["detail"].items() if key != "trace_id"}}
 
 
+@pytest.mark.requirement("ME-2-13", "ME-3.1-02")
 def test_a_tree_is_seen_as_far_as_it_was_granted(company: Company):
     alice, bob, hanna, olaf = company.alice, company.bob, company.hanna, company.olaf
     assert names(alice.listing()) == names(hanna.listing()) == ["Company"]
@@ -87,6 +88,7 @@ def test_a_tree_is_seen_as_far_as_it_was_granted(company: Company):
     assert hanna.get(f"/v1/memories/{company.root}")["children"]["count"] == 2
 
 
+@pytest.mark.requirement("ME-3.2-01")
 def test_a_cutoff_hides_what_is_below_it_even_from_whoever_owns_what_is_above(company: Company):
     company.hanna.remember(company.files, "Alice's pay is reviewed in May.")
     for nobody in (company.alice, company.bob, company.olaf):
@@ -104,6 +106,7 @@ def test_a_cutoff_hides_what_is_below_it_even_from_whoever_owns_what_is_above(co
     ]
 
 
+@pytest.mark.requirement("ME-12-02")
 def test_whoever_sees_a_memory_and_lacks_a_privilege_is_forbidden(company: Company):
     with pytest.raises(Refused) as refusal:
         company.bob.plant("Globex", company.sales)
@@ -113,6 +116,7 @@ def test_whoever_sees_a_memory_and_lacks_a_privilege_is_forbidden(company: Compa
     assert (refusal.value.status, refusal.value.code) == (403, "memory_forbidden")
 
 
+@pytest.mark.requirement("ME-3.1-10")
 def test_a_grant_taken_back_holds_for_the_next_request(company: Company):
     assert company.bob.get(f"/v1/memories/{company.sales}")["name"] == "Sales"
     for grant in company.alice.get(f"/v1/memories/{company.sales}/grants")["data"]:
@@ -124,6 +128,7 @@ def test_a_grant_taken_back_holds_for_the_next_request(company: Company):
     assert company.bob.listing() == []
 
 
+@pytest.mark.requirement("SU-requests-02")
 def test_a_revoked_token_opens_nothing_from_the_next_request_on(stack: Stack):
     made = stack.grove("token", "create", "--person", "brief")
     token = made.stdout.strip()
@@ -159,6 +164,7 @@ def test_a_record_is_recalled_the_moment_remember_answers(company: Company):
     assert written["trust"] == "untrusted"
 
 
+@pytest.mark.requirement("ME-6.1-02")
 def test_a_recall_says_where_to_go_from_there(company: Company):
     company.alice.remember(company.root, "The desk is open from eight to six.")
     seen = company.alice.recall(company.sales, "opening hours")
@@ -169,6 +175,7 @@ def test_a_recall_says_where_to_go_from_there(company: Company):
     assert "parent" not in company.bob.recall(company.sales, "opening hours")
 
 
+@pytest.mark.requirement("ME-5.3-01", "ME-5.3-03", "ME-5.3-04")
 def test_a_revised_fact_replaces_the_old_one_and_the_old_one_can_still_be_read(company: Company):
     bob, acme = company.bob, company.acme
     first = bob.remember(acme, "Acme's alarm limit is minus fifteen degrees.")
@@ -190,6 +197,7 @@ def test_a_revised_fact_replaces_the_old_one_and_the_old_one_can_still_be_read(c
     assert bob.found(acme, "What is the alarm limit?") == []
 
 
+@pytest.mark.requirement("ME-5.1-01", "ME-5.1-02", "ME-5.1-03")
 def test_an_observed_transcript_is_kept_word_for_word_and_becomes_facts(company: Company):
     bob, acme = company.bob, company.acme
     episodes = [
@@ -215,6 +223,7 @@ def test_an_observed_transcript_is_kept_word_for_word_and_becomes_facts(company:
     assert found == ["At night please call Jonas Lindqvist on extension 4417."]
 
 
+@pytest.mark.requirement("ME-9-01", "ME-9.1-07", "ME-9.1-15")
 def test_a_streamed_turn_uses_the_memories_and_is_observed(company: Company):
     bob, alice, acme = company.bob, company.alice, company.acme
     alice.remember(acme, "Acme renews its contract in March.")
@@ -256,6 +265,7 @@ def test_a_streamed_turn_uses_the_memories_and_is_observed(company: Company):
     )
 
 
+@pytest.mark.requirement("ME-9.1-14", "ME-13-03")
 def test_a_turn_reaches_what_its_harness_was_granted_and_no_more(company: Company):
     company.hanna.remember(company.files, "Bob's review is on Friday.")
     company.alice.remember(company.root, "The desk is open from eight to six.")
@@ -271,6 +281,7 @@ def test_a_turn_reaches_what_its_harness_was_granted_and_no_more(company: Compan
     assert not [item for item in writing["output"] if item["type"] == "function_call"]
 
 
+@pytest.mark.requirement("ME-9-05")
 def test_a_memory_is_attached_only_by_whoever_may_grant_it(company: Company):
     harness = company.bob.harness("Mine")
     body = {"memories": [{"memory_id": company.sales, "access": "write"}]}
@@ -281,6 +292,7 @@ def test_a_memory_is_attached_only_by_whoever_may_grant_it(company: Company):
     assert company.bob.put(f"/v1/harnesses/{harness}/memories", body) == body
 
 
+@pytest.mark.requirement("ME-5.1-07", "SU-tasks-12")
 def test_everything_sent_twice_with_one_key_happens_once(company: Company):
     alice, acme = company.alice, company.acme
     harness = alice.harness("Desk")
@@ -310,6 +322,7 @@ def test_everything_sent_twice_with_one_key_happens_once(company: Company):
     assert [one["content"] for one in alice.records(acme, "types=episode")] == ["We pay within thirty days."]
 
 
+@pytest.mark.requirement("ME-2-16")
 def test_deleting_a_memory_takes_what_is_below_it(company: Company):
     company.bob.remember(company.acme, "Acme pays by invoice.")
     assert company.alice.delete(f"/v1/memories/{company.sales}")["id"] == company.sales
@@ -320,6 +333,7 @@ def test_deleting_a_memory_takes_what_is_below_it(company: Company):
     assert company.alice.listing(f"parent={company.root}") == []
 
 
+@pytest.mark.requirement("AR-3-04")
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_restart_loses_nothing():

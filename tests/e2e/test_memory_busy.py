@@ -4,6 +4,7 @@ import json
 
 import grpc
 import httpx
+import pytest
 
 from protos.authz.v1 import authz_pb2 as wire
 from protos.authz.v1 import authz_pb2_grpc as rpc
@@ -35,6 +36,7 @@ def is_busy(answer: httpx.Response) -> bool:
     return (answer.status_code, error["code"], error["type"]) == (409, "memory_busy", "invalid_request_error")
 
 
+@pytest.mark.requirement("ME-12-09")
 def test_what_a_consolidation_runs_in_is_neither_moved_nor_deleted_until_it_ends(stack: Stack, alice: Person):
     root, elsewhere = alice.plant("Root"), alice.plant("Elsewhere")
     memory = alice.plant("Worked upon", root)

@@ -48,6 +48,7 @@ def ids(memories: list[Json]) -> set[str]:
     return {one["id"] for one in memories}
 
 
+@pytest.mark.requirement("ME-3.1-02", "ME-3.2-01")
 def test_a_grant_reaches_down_to_the_cutoff_and_not_beyond(grove: Grove):
     for memory in (grove.top, grove.open, grove.leaf):
         assert grove.bob.get(f"/v1/memories/{memory}")["privileges"] == ["read"]
@@ -56,6 +57,7 @@ def test_a_grant_reaches_down_to_the_cutoff_and_not_beyond(grove: Grove):
         assert said(grove.bob.send("GET", f"/v1/memories/{memory}")) == nowhere
 
 
+@pytest.mark.requirement("ME-2-14", "ME-2-17")
 def test_no_listing_names_what_is_behind_the_cutoff(grove: Grove):
     assert ids(grove.bob.listing()) == {grove.top}
     assert ids(grove.bob.listing(f"parent={grove.top}")) == {grove.open}
@@ -68,6 +70,7 @@ def test_no_listing_names_what_is_behind_the_cutoff(grove: Grove):
     }
 
 
+@pytest.mark.requirement("ME-2-10")
 def test_children_are_counted_as_far_as_they_are_seen(grove: Grove):
     counts = [
         caller.get(f"/v1/memories/{grove.top}")["children"]["count"] for caller in (grove.alice, grove.bob)
@@ -82,6 +85,7 @@ def test_pages_are_cut_from_what_is_seen(grove: Grove):
     assert (ids(page["data"]), page["next_cursor"]) == ({grove.open}, None)
 
 
+@pytest.mark.requirement("ME-3.2-01", "ME-6.1-04")
 def test_a_deep_recall_finds_nothing_behind_the_cutoff(grove: Grove):
     for headers in ({}, {"UHP-Memories-Revision": "post3"}):
         for body in ({"query": SECRET, "depth": 9}, {"text": "vault", "depth": 9}, {"query": SECRET}):
@@ -93,6 +97,7 @@ def test_a_deep_recall_finds_nothing_behind_the_cutoff(grove: Grove):
     assert SECRET in grove.alice.found(grove.top, SECRET, depth=9)
 
 
+@pytest.mark.requirement("ME-6.1-03", "ME-6.3-04")
 def test_a_recall_names_only_places_the_caller_may_read(grove: Grove):
     for caller, children in ((grove.alice, {grove.open, grove.closed}), (grove.bob, {grove.open})):
         assert ids(caller.recall(grove.top, "penguins")["children"]) == children
@@ -111,6 +116,7 @@ def test_what_is_hidden_does_not_move_a_score(grove: Grove):
     ]
 
 
+@pytest.mark.requirement("ME-2-04", "ME-2-05", "ME-2-13")
 def test_who_enters_at_a_branch_sees_nothing_of_the_way_there(grove: Grove):
     (entry,) = grove.carol.listing()
     assert (entry["id"], entry["parent_id"], entry["ancestors"]) == (grove.inside, None, [])
@@ -118,12 +124,14 @@ def test_who_enters_at_a_branch_sees_nothing_of_the_way_there(grove: Grove):
         assert grove.carol.send("GET", f"/v1/memories/{memory}").status_code == 404
 
 
+@pytest.mark.requirement("ME-3.1-09")
 def test_grants_name_only_nodes_and_people_as_far_as_they_reach(grove: Grove):
     seen = grove.carol.get(f"/v1/memories/{grove.inside}/grants")["data"]
     assert {grant["memory_id"] for grant in seen} <= {grove.inside}
     assert grove.bob.principal not in {grant["principal"] for grant in seen}
 
 
+@pytest.mark.requirement("ME-2-09", "ME-3.1-07")
 def test_a_privilege_to_create_shows_the_memory_and_no_record_of_it(grove: Grove, stack: Stack):
     with person(stack, "dora") as dora:
         grove.alice.give(grove.closed, dora, "create")
@@ -135,6 +143,7 @@ def test_a_privilege_to_create_shows_the_memory_and_no_record_of_it(grove: Grove
         assert "4-8-15" not in answer.text
 
 
+@pytest.mark.requirement("ME-3.1-01")
 def test_a_group_opens_what_its_members_may_and_closes_it_with_the_grant(stack: Stack, alice: Person):
     with person(stack, "erin", groups=("readers",)) as erin:
         memory = alice.plant("Shared")
@@ -144,6 +153,7 @@ def test_a_group_opens_what_its_members_may_and_closes_it_with_the_grant(stack: 
         assert erin.send("GET", f"/v1/memories/{memory}/records").status_code == 404
 
 
+@pytest.mark.requirement("ME-3.2-01")
 def test_restricting_a_memory_closes_it_at_once(grove: Grove):
     assert grove.bob.send("GET", f"/v1/memories/{grove.leaf}").is_success
     grove.alice.put(f"/v1/memories/{grove.open}", {"restricted": True})
@@ -152,6 +162,7 @@ def test_restricting_a_memory_closes_it_at_once(grove: Grove):
     assert grove.bob.send("GET", f"/v1/memories/{grove.leaf}").is_success
 
 
+@pytest.mark.requirement("ME-3.1-02")
 def test_moving_a_memory_out_takes_the_grants_above_away(grove: Grove):
     grove.alice.put(f"/v1/memories/{grove.leaf}", {"parent_id": grove.closed})
     assert grove.bob.send("GET", f"/v1/memories/{grove.leaf}").status_code == 404
@@ -160,6 +171,7 @@ def test_moving_a_memory_out_takes_the_grants_above_away(grove: Grove):
     assert (moved["parent_id"], moved["ancestors"]) == (None, [])
 
 
+@pytest.mark.requirement("ME-12-05")
 def test_a_move_below_itself_is_refused(grove: Grove):
     for below in (grove.top, grove.open, grove.leaf):
         answer = grove.alice.send("PUT", f"/v1/memories/{grove.top}", {"parent_id": below})

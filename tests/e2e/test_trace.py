@@ -286,6 +286,7 @@ def test_a_callers_own_trace_is_continued(watched: Watched):
     assert not found.roots
 
 
+@pytest.mark.requirement("SU-requests-10")
 def test_an_error_names_its_trace(watched: Watched):
     trace = secrets.token_hex(16)
     answer = watched.alice.send(

@@ -56,6 +56,7 @@ def test_a_route_that_names_nothing_answers_everybody(bob: Person, route: Route)
     assert call(bob, route, {}).status_code == 200
 
 
+@pytest.mark.requirement("ME-2-17", "ME-2-18", "ME-3.3-01", "ME-12-01", "ME-13-05")
 @pytest.mark.parametrize("route", ABOUT_MEMORIES, ids=str)
 def test_a_memory_that_may_not_be_seen_is_answered_as_one_that_does_not_exist(hidden: Hidden, route: Route):
     bob, own = hidden.bob, route.own(hidden.bob)
@@ -69,6 +70,9 @@ def test_a_memory_that_may_not_be_seen_is_answered_as_one_that_does_not_exist(hi
     assert route.method == "GET" or hidden.unchanged()
 
 
+@pytest.mark.requirement(
+    "ME-3.1-05", "ME-3.1-06", "ME-3.1-07", "ME-3.1-08", "ME-3.3-01", "ME-5.2-03", "ME-5.2-06", "ME-12-02"
+)
 @pytest.mark.parametrize("privilege", EVERY_PRIVILEGE)
 @pytest.mark.parametrize("route", [*MEMORY_ROUTES, *NAMING_ROUTES], ids=str)
 def test_each_privilege_opens_what_it_permits_and_nothing_else(
@@ -105,6 +109,7 @@ def test_all_privileges_open_everything_that_privileges_open(hidden: Hidden, rou
     assert route.opens(answer), answer.text
 
 
+@pytest.mark.requirement("ME-5.1-03")
 def test_a_job_is_seen_by_readers_and_writers_and_its_records_by_readers(alice: Person, bob: Person):
     for privilege in EVERY_PRIVILEGE:
         names = JOB_ROUTE.world(alice)
@@ -115,6 +120,7 @@ def test_a_job_is_seen_by_readers_and_writers_and_its_records_by_readers(alice: 
             assert answer.json()["records"] == []
 
 
+@pytest.mark.requirement("AR-5-03", "AR-5-04", "AR-5-05", "SU-requests-11")
 @pytest.mark.parametrize("route", [*HARNESS_ROUTES, *RESPONSE_ROUTES], ids=str)
 def test_what_is_anothers_is_answered_as_what_does_not_exist(alice: Person, bob: Person, route: Route):
     names = route.world(alice)
@@ -126,6 +132,7 @@ def test_what_is_anothers_is_answered_as_what_does_not_exist(alice: Person, bob:
     assert call(alice, route, names).is_success
 
 
+@pytest.mark.requirement("SU-harnesses-01")
 @pytest.mark.parametrize("route", HARNESS_ROUTES, ids=str)
 def test_a_deleted_harness_is_to_its_owner_as_one_that_never_was(alice: Person, route: Route):
     names = route.world(alice)
@@ -145,6 +152,7 @@ def test_an_id_of_no_known_shape_is_an_unknown_one(bob: Person, route: Route):
         assert said(call(bob, route, {**nothing, named: odd})) == expected, odd
 
 
+@pytest.mark.requirement("SU-errors-09")
 @pytest.mark.parametrize("route", ADMIN_ROUTES, ids=str)
 def test_what_is_for_administrators_says_nothing_to_others(hidden: Hidden, route: Route):
     names = route.world(hidden.alice) | _kept_by(hidden.admin)
@@ -205,6 +213,7 @@ def test_a_repeated_create_shows_what_its_creator_may_see_now(alice: Person, bob
     assert (again["id"], again["parent_id"], again["ancestors"]) == (child["id"], None, [])
 
 
+@pytest.mark.requirement("ME-4.2-03", "ME-4.2-04", "ME-13-05")
 def test_a_reference_to_what_is_hidden_says_the_same_as_one_to_nothing(alice: Person, bob: Person):
     hidden = alice.plant("Hidden")
     source = alice.fact(hidden)
@@ -219,6 +228,7 @@ def test_a_reference_to_what_is_hidden_says_the_same_as_one_to_nothing(alice: Pe
     assert read[0] == {"rel": "derived_from", **targets[0]}
 
 
+@pytest.mark.requirement("ME-12-03")
 def test_a_record_is_not_reached_through_another_memory(alice: Person):
     holder, other = alice.plant("Holder"), alice.plant("Other")
     record = alice.fact(holder)

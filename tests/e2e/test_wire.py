@@ -17,6 +17,7 @@ EXACT = (
 )
 
 
+@pytest.mark.requirement("ME-5-02")
 def test_pages_of_records_lose_and_repeat_nothing(alice: Person):
     memory = alice.plant("Pages")
     written = [alice.fact(memory, f"Fact {number}.") for number in range(7)]
@@ -33,6 +34,7 @@ def test_pages_of_records_lose_and_repeat_nothing(alice: Person):
     assert read == written[::-1]
 
 
+@pytest.mark.requirement("ME-2-12")
 def test_pages_of_memories_lose_and_repeat_nothing(alice: Person):
     top = alice.plant("Top")
     planted = {alice.plant(f"Child {number}", top) for number in range(7)}
@@ -47,6 +49,7 @@ def test_pages_of_memories_lose_and_repeat_nothing(alice: Person):
         assert (set(read), len(read)) == (planted, 7)
 
 
+@pytest.mark.requirement("ME-4-04")
 def test_attributes_come_back_byte_for_byte_wherever_they_are_read(alice: Person):
     memory = alice.plant("Bytes")
     path = f"/v1/memories/{memory}/records"
@@ -78,6 +81,7 @@ def test_a_change_that_expects_another_version_is_a_conflict(alice: Person):
     assert alice.send("DELETE", record, None, {"If-Match": "2"}).json()["status"] == "forgotten"
 
 
+@pytest.mark.requirement("SU-revisions-02", "SU-revisions-03")
 def test_both_revisions_read_and_write_the_same_records(alice: Person):
     memory, later = alice.plant("Revisions"), {"UHP-Memories-Revision": "post3"}
     parts = [{"type": "text", "text": "Who swims?", "role": "user"}, {"type": "text", "text": "Penguins."}]
@@ -91,6 +95,7 @@ def test_both_revisions_read_and_write_the_same_records(alice: Person):
     assert read["content"] == [{"type": "text", "text": "Owls fly."}]
 
 
+@pytest.mark.requirement("SU-revisions-05", "SU-revisions-06")
 def test_the_later_revision_recalls_below_and_says_where(alice: Person):
     top = alice.plant("Top")
     below = alice.plant("Below", top)
@@ -114,6 +119,7 @@ def numbered(answer: httpx.Response) -> Iterator[tuple[int, Json]]:
             yield number, cast("Json", json.loads(line.removeprefix("data: ")))
 
 
+@pytest.mark.requirement("SU-streaming-09", "SU-streaming-10")
 def test_a_dropped_stream_is_taken_up_without_loss_or_repetition(alice: Person):
     body = {"input": "Count slowly from 1 to 12, one number per line.", "stream": True}
     key = {"Idempotency-Key": "drop"}
@@ -138,6 +144,7 @@ def test_a_dropped_stream_is_taken_up_without_loss_or_repetition(alice: Person):
     assert alice.get(f"/v1/responses/{response}") == whole[-1][1]["response"]
 
 
+@pytest.mark.requirement("SU-tasks-12")
 def test_a_repeated_task_waits_for_the_first_and_answers_the_same(alice: Person):
     body: Json = {"input": "Count slowly from 1 to 5, one number per line.", "background": True}
     started = alice.call("POST", "/v1/responses", body, key="once")
@@ -149,6 +156,7 @@ def test_a_repeated_task_waits_for_the_first_and_answers_the_same(alice: Person)
     assert (refused.value.status, refused.value.code) == (422, "grovekeeper_idempotency_mismatch")
 
 
+@pytest.mark.requirement("SU-tasks-10", "SU-sessions-05", "SU-sessions-07")
 def test_cancelling_keeps_what_was_written_and_the_session(alice: Person):
     body: Json = {"input": "Count slowly from 1 to 200, one number per line.", "background": True}
     started = alice.post("/v1/responses", body)
@@ -174,6 +182,7 @@ def test_cancelling_keeps_what_was_written_and_the_session(alice: Person):
     assert following["metadata"]["session_id"] == started["metadata"]["session_id"]
 
 
+@pytest.mark.requirement("SU-streaming-11")
 def test_a_stream_and_a_read_give_the_same_output(alice: Person):
     waited = alice.post("/v1/responses", {"input": "Reply with exactly: ok"})
     with alice.http.stream(
@@ -187,6 +196,7 @@ def test_a_stream_and_a_read_give_the_same_output(alice: Person):
     assert said == [["ok"], ["ok"]]
 
 
+@pytest.mark.requirement("SU-requests-06", "SU-requests-07")
 @pytest.mark.parametrize("extra", [{}, {"tools": [{"type": "web_search"}], "include": ["x"], "top_k": 3}])
 def test_what_a_task_does_not_act_on_is_named_and_only_then(alice: Person, extra: Json):
     made = alice.post("/v1/responses", {"input": "Reply with exactly: ok", **extra})

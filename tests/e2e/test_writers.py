@@ -5,6 +5,7 @@ from functools import partial
 
 import httpx
 import psycopg
+import pytest
 
 from tests.e2e.people import Person
 from tests.fixtures.stack import Stack
@@ -45,6 +46,7 @@ def test_of_two_requests_with_one_key_at_once_one_is_refused(alice: Person):
         assert alice.get(f"/v1/memories/{made['id']}")["name"] == made["name"]
 
 
+@pytest.mark.requirement("ME-2-16")
 def test_what_was_being_written_while_a_memory_was_deleted_is_removed_later(stack: Stack, alice: Person):
     memory = alice.plant("Going")
     alice.fact(memory)

@@ -48,6 +48,7 @@ def numbers(events: list[Json]) -> list[int]:
     return [event["sequence_number"] for event in events]
 
 
+@pytest.mark.requirement("ME-9.1-15")
 @pytest.mark.parametrize("victim", ["memory", "authz", "provider"])
 def test_a_turn_outlives_a_service_it_needs_and_is_observed_once(grove: Product, victim: str):
     alice = grove.person("alice")

@@ -29,6 +29,7 @@ def ids(page: wire.NodePage) -> list[str]:
     return [node.id for node in page.nodes]
 
 
+@pytest.mark.requirement("ME-3.1-04")
 async def test_a_creator_holds_everything_and_it_flows_down(alice: Bearer):
     root = await alice.create()
     child = await alice.create(root.id)
@@ -44,6 +45,7 @@ async def test_a_creator_holds_everything_and_it_flows_down(alice: Bearer):
     assert not root.ancestors
 
 
+@pytest.mark.requirement("ME-3.1-02", "ME-3.2-01", "ME-3.2-02")
 async def test_a_grant_reaches_down_to_the_cutoff_and_no_further(alice: Bearer, bob: Bearer):
     root = await alice.create()
     open_child, closed = await alice.create(root.id), await alice.create(root.id, restricted=True)
@@ -58,6 +60,7 @@ async def test_a_grant_reaches_down_to_the_cutoff_and_no_further(alice: Bearer, 
     assert (list(seen.privileges), list(seen.ancestors)) == ([WRITE], [root.id, closed.id])
 
 
+@pytest.mark.requirement("ME-12-02")
 async def test_what_is_lacking_is_forbidden_only_where_something_is_held(alice: Bearer, bob: Bearer):
     root, other = await alice.create(), await alice.create()
     await alice.grant(root.id, "person:bob", READ, CREATE)
@@ -76,6 +79,7 @@ async def test_a_group_of_the_token_counts_as_the_caller(alice: Bearer, bob: Bea
     assert ids(await bob.entry_points()) == [root.id]
 
 
+@pytest.mark.requirement("ME-2-18", "ME-13-05")
 async def test_unknown_and_forbidden_answer_with_the_same_bytes(authz: Authz, alice: Bearer, bob: Bearer):
     hidden = (await alice.create()).id
     await alice.create(hidden)
@@ -183,6 +187,7 @@ async def test_children_can_be_asked_for_by_privilege(alice: Bearer, bob: Bearer
     assert ids(await bob.children(root, CREATE)) == [one]
 
 
+@pytest.mark.requirement("ME-2-13")
 async def test_a_caller_enters_at_its_branches(alice: Bearer, bob: Bearer):
     root = (await alice.create()).id
     branch = (await alice.create(root)).id
@@ -201,6 +206,7 @@ async def test_a_caller_enters_at_its_branches(alice: Bearer, bob: Bearer):
     assert not rest.next_cursor
 
 
+@pytest.mark.requirement("ME-2-14")
 async def test_descendants_are_complete_below_what_is_hidden(alice: Bearer, bob: Bearer):
     root = (await alice.create()).id
     hidden = (await alice.create(root, restricted=True)).id
@@ -252,6 +258,7 @@ async def test_limits_and_depths_that_make_no_sense_are_refused(alice: Bearer):
     assert (await refusal(alice.descendants(root, max_depth=-1))).param == "max_depth"
 
 
+@pytest.mark.requirement("ME-9-07", "ME-9-08")
 async def test_a_narrowed_harness_reads_only_where_it_is_attached_to_read(authz: Authz, alice: Bearer):
     harness = new_id("chrn")
     root = (await alice.create()).id

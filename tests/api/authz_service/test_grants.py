@@ -13,6 +13,7 @@ def rows(grants: list[wire.Grant]) -> list[tuple[str, str, list[int], bool, bool
     ]
 
 
+@pytest.mark.requirement("ME-3.1-01")
 async def test_a_grant_is_one_for_a_principal_and_its_privileges_are_united(alice: Bearer):
     root = (await alice.create()).id
     first = await alice.grant(root, "person:bob", WRITE)
@@ -26,6 +27,7 @@ async def test_a_grant_is_one_for_a_principal_and_its_privileges_are_united(alic
     ]
 
 
+@pytest.mark.requirement("ME-3.1-09")
 async def test_grants_are_listed_with_the_node_they_sit_on_as_far_as_it_is_seen(alice: Bearer, bob: Bearer):
     root = (await alice.create()).id
     node = (await alice.create(root)).id
@@ -42,6 +44,7 @@ async def test_grants_are_listed_with_the_node_they_sit_on_as_far_as_it_is_seen(
     assert {one.memory_id for one in await alice.grants(leaf)} == {leaf, node}
 
 
+@pytest.mark.requirement("ME-3.1-08")
 async def test_granting_and_revoking_need_delete(alice: Bearer, bob: Bearer):
     root = (await alice.create()).id
     grant = await alice.grant(root, "person:bob", READ, WRITE, CREATE)
@@ -51,6 +54,7 @@ async def test_granting_and_revoking_need_delete(alice: Bearer, bob: Bearer):
     assert list((await bob.grant(root, "person:carol", READ)).privileges) == [READ]
 
 
+@pytest.mark.requirement("ME-3.1-10")
 async def test_what_is_revoked_is_gone_for_the_next_check(alice: Bearer, bob: Bearer):
     root = (await alice.create()).id
     leaf = (await alice.create(root)).id
@@ -89,6 +93,7 @@ async def test_a_creator_can_be_revoked_like_anybody(alice: Bearer, bob: Bearer)
     assert list((await alice.check(root)).privileges) == [READ]
 
 
+@pytest.mark.requirement("ME-3.1-11")
 @pytest.mark.parametrize(
     "principal",
     ["", "bob", "person:", "service:memory", "robot:1", "person:a b", "person:" + "x" * 201, "group:\n"],
@@ -99,6 +104,7 @@ async def test_a_principal_of_no_kind_we_know_is_refused(alice: Bearer, principa
     assert (error.code, error.param) == ("invalid_input", "principal")
 
 
+@pytest.mark.requirement("ME-3.1-11")
 @pytest.mark.parametrize(
     "principal", ["person:José", "credential:ci", "group:a:b", "harness:chrn_1", "person:" + "x" * 200]
 )
@@ -112,6 +118,7 @@ async def test_a_grant_of_nothing_is_refused(alice: Bearer):
     assert (await refusal(alice.grant(root, "person:bob"))).param == "privileges"
 
 
+@pytest.mark.requirement("ME-9-03", "ME-9-04")
 async def test_attaching_grants_what_the_harness_lacks(authz: Authz, alice: Bearer):
     harness = new_id("chrn")
     one, two, three = [(await alice.create()).id for _ in range(3)]
@@ -126,6 +133,7 @@ async def test_attaching_grants_what_the_harness_lacks(authz: Authz, alice: Bear
     assert len(await alice.grants(one)) == 2
 
 
+@pytest.mark.requirement("ME-9-05")
 async def test_attaching_is_all_or_nothing(authz: Authz, alice: Bearer, bob: Bearer):
     harness = new_id("chrn")
     own, seen, hidden = (await bob.create()).id, (await alice.create()).id, (await alice.create()).id

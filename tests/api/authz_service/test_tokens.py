@@ -51,6 +51,7 @@ async def test_the_bootstrap_tokens_open_administration_and_service(authz: Authz
     assert (service.principal, list(service.scopes)) == ("service:memory", ["service"])
 
 
+@pytest.mark.requirement("AR-5-02", "SU-requests-02")
 async def test_every_bad_token_gets_the_same_answer(authz: Authz):
     admin = await authz.admin()
     revoked = await admin.create_token("person:alice")

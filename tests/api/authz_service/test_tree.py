@@ -73,6 +73,7 @@ async def test_a_move_needs_delete_here_and_create_there(alice: Bearer, bob: Bea
     assert (await alice.check(here)).children_count == 0
 
 
+@pytest.mark.requirement("ME-2-15")
 async def test_a_move_takes_what_lies_below_along_and_leaves_old_grants_behind(alice: Bearer, bob: Bearer):
     here, there = (await alice.create()).id, (await alice.create()).id
     node = (await alice.create(here)).id
@@ -86,6 +87,7 @@ async def test_a_move_takes_what_lies_below_along_and_leaves_old_grants_behind(a
     assert list((await alice.check(below)).ancestors) == [node]
 
 
+@pytest.mark.requirement("ME-12-05")
 async def test_nothing_is_moved_below_itself(alice: Bearer):
     root = (await alice.create()).id
     child = (await alice.create(root)).id
@@ -108,6 +110,7 @@ async def test_a_tree_has_sixty_four_levels(alice: Bearer):
     assert len((await alice.check(line[63])).ancestors) == 63
 
 
+@pytest.mark.requirement("ME-3.2-01")
 async def test_restricting_needs_delete_and_cuts_off_at_once(alice: Bearer, bob: Bearer):
     root = (await alice.create()).id
     node = (await alice.create(root)).id
@@ -150,6 +153,7 @@ async def test_sending_back_what_was_read_changes_nothing(alice: Bearer, bob: Be
     assert (await refusal(bob.update(node, parent=root))).code == "memory_not_found"
 
 
+@pytest.mark.requirement("ME-2-16")
 async def test_deleting_takes_everything_below_from_everybody(alice: Bearer, bob: Bearer):
     root = (await alice.create()).id
     node = (await alice.create(root)).id
@@ -235,6 +239,7 @@ async def test_what_was_deleted_is_named_level_by_level_until_it_is_let_go_of(au
     assert (await alice.check(root)).children_count == 0
 
 
+@pytest.mark.requirement("ME-12-09")
 async def test_what_is_worked_upon_is_neither_moved_nor_deleted_nor_what_is_above_it(
     authz: Authz, alice: Bearer
 ):

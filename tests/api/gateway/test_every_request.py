@@ -64,11 +64,13 @@ async def test_discovery_needs_no_token_and_spells_every_capability(anybody: htt
     assert TRACEPARENT.fullmatch(answer.headers["traceparent"])
 
 
+@pytest.mark.requirement("SU-discovery-04")
 async def test_discovery_asks_no_service(anybody: httpx.AsyncClient, script: Script):
     await anybody.get("/v1/uhp", headers={"Authorization": "Bearer wrong"})
     assert script.authentications == 0
 
 
+@pytest.mark.requirement("SU-requests-01")
 @pytest.mark.parametrize(
     "path", ["/v1/memories", "/v1/grovekeeper/whoami", "/openapi.json", "/v1/nowhere", "/", "/v1/uhp/"]
 )
@@ -78,6 +80,7 @@ async def test_everything_else_needs_a_token(anybody: httpx.AsyncClient, path: s
     assert answer.headers["www-authenticate"] == "Bearer"
 
 
+@pytest.mark.requirement("SU-requests-02")
 @pytest.mark.parametrize(
     "header",
     [
@@ -185,6 +188,7 @@ async def test_no_post_is_redirected(alice: httpx.AsyncClient):
         assert (await alice.post(path, json={})).status_code == 404
 
 
+@pytest.mark.requirement("SU-errors-04")
 @pytest.mark.parametrize(
     ("body", "param"),
     [(b"", None), (b"   ", None), (b"{", None), (b"[]", None), (b'{"name": 1}', "name"), (b"\xff", None)],
@@ -246,6 +250,7 @@ async def test_what_is_not_http_is_answered_in_the_envelope(gateway: str):
     writer.close()
 
 
+@pytest.mark.requirement("SU-requests-08", "SU-errors-01")
 @pytest.mark.parametrize("code", list(TABLE))
 async def test_an_error_of_a_service_is_the_same_error_out_here(
     alice: httpx.AsyncClient, script: Script, code: str
@@ -256,6 +261,7 @@ async def test_an_error_of_a_service_is_the_same_error_out_here(
     assert error["detail"]["supported"] == ["x"]
 
 
+@pytest.mark.requirement("SU-requests-09")
 async def test_a_failure_nobody_foresaw_says_nothing_of_itself(alice: httpx.AsyncClient, script: Script):
     script.answers["GetMemory"] = RuntimeError("postgres://user:secret@10.0.0.1 /etc/passwd")
     answer = await alice.get("/v1/memories/hmem_1")

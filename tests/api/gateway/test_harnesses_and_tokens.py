@@ -56,6 +56,7 @@ async def test_what_a_harness_does_not_know_is_left_out(alice: httpx.AsyncClient
     assert body["maxStep"] == 3
 
 
+@pytest.mark.requirement("SU-harnesses-05")
 @pytest.mark.parametrize(
     "body",
     [
@@ -119,6 +120,7 @@ async def test_a_put_without_a_name_keeps_it_and_a_create_is_called_after_its_ba
     assert script.only("CreateHarness").name == "scripted"
 
 
+@pytest.mark.requirement("SU-harnesses-06", "SU-harnesses-07", "SU-harnesses-08")
 @pytest.mark.parametrize(
     ("field", "value"),
     [
@@ -143,6 +145,7 @@ async def test_a_harness_needs_a_base(alice: httpx.AsyncClient):
     assert fault(await alice.post("/v1/harnesses", json={"name": "a"}))["param"] == "base"
 
 
+@pytest.mark.requirement("ME-9-02")
 async def test_attached_memories_name_their_default(alice: httpx.AsyncClient, script: Script):
     attached = runner_pb2.MemoriesResponse(
         memories=[

@@ -49,6 +49,7 @@ FACT = record_pb2.Record(
 )
 
 
+@pytest.mark.requirement("ME-2-01")
 async def test_a_memory_reads_as_the_chapter_prints_it(alice: httpx.AsyncClient, script: Script):
     script.answers["GetMemory"] = SALES
     answer = await alice.get("/v1/memories/hmem_7c")
@@ -82,6 +83,7 @@ async def test_a_root_says_that_it_has_no_parent(alice: httpx.AsyncClient, scrip
     assert len(sent.idempotency.request_sha256) == 32
 
 
+@pytest.mark.requirement("ME-2-12", "ME-2-14")
 @pytest.mark.parametrize(
     ("query", "where", "value"),
     [("", None, ""), ("?parent=hmem_1", "parent", "hmem_1"), ("?ancestor=hmem_2", "ancestor", "hmem_2")],
@@ -115,6 +117,7 @@ async def test_an_update_changes_only_what_it_names(alice: httpx.AsyncClient, sc
     assert not any(sent.HasField(name) for name in ("name", "description", "restricted", "provider"))
 
 
+@pytest.mark.requirement("ME-3.1-09")
 async def test_grants_read_with_the_node_they_sit_on(alice: httpx.AsyncClient, script: Script):
     grant = authz_pb2.Grant(
         id="hgrt_1",
@@ -142,6 +145,7 @@ async def test_grants_read_with_the_node_they_sit_on(alice: httpx.AsyncClient, s
     assert (await alice.delete(f"{path}/hgrt_1")).json() == read
 
 
+@pytest.mark.requirement("ME-10.2-01", "ME-10.2-02", "ME-10.2-03", "ME-10.2-04", "SU-revisions-08")
 async def test_a_capability_document_has_the_fields_of_both_revisions(
     alice: httpx.AsyncClient, script: Script
 ):
@@ -199,6 +203,7 @@ async def test_a_capability_document_has_the_fields_of_both_revisions(
     }
 
 
+@pytest.mark.requirement("ME-4.1-01", "ME-8-01")
 async def test_the_core_types_are_listed(alice: httpx.AsyncClient):
     data = (await alice.get("/v1/memories/types")).json()["data"]
     assert [one["type"] for one in data] == ["episode", "fact", "note", "procedure", "link"]
@@ -217,6 +222,7 @@ async def test_attributes_cross_the_gateway_byte_for_byte(alice: httpx.AsyncClie
     assert answer.headers["etag"] == '"3"'
 
 
+@pytest.mark.requirement("ME-4-09")
 async def test_what_a_writer_may_not_state_is_left_behind(alice: httpx.AsyncClient, script: Script):
     script.answers["Remember"] = FACT
     body: dict[str, Any] = {
@@ -267,6 +273,7 @@ async def test_a_record_that_cannot_be_written_is_refused_by_its_field(
     assert (error["code"], error["param"]) == (code, param)
 
 
+@pytest.mark.requirement("ME-4.1-03")
 async def test_a_link_and_an_extension_may_have_no_content_of_their_own(
     alice: httpx.AsyncClient, script: Script
 ):
@@ -312,6 +319,7 @@ async def test_a_forget_expects_a_version_wherever_it_is_said(
     assert script.only("Forget").expected_version == 4
 
 
+@pytest.mark.requirement("ME-5.1-02")
 async def test_an_observe_with_a_job_answers_202(alice: httpx.AsyncClient, script: Script):
     script.answers["Observe"] = memory_pb2.ObserveResponse(job=record_pb2.Job(id="hjob_1", status="pending"))
     body = {"episodes": [{"content": "hello", "role": "user", "attributes": {"n": 1}}]}
@@ -341,6 +349,7 @@ async def test_a_job_reads_with_what_it_wrote(alice: httpx.AsyncClient, script: 
     assert body["finished_at"] == "2026-10-01T00:00:00Z"
 
 
+@pytest.mark.requirement("ME-5-02")
 async def test_a_list_of_records_takes_types_filters_and_an_instant(alice: httpx.AsyncClient, script: Script):
     script.answers["ListRecords"] = memory_pb2.ListRecordsResponse(records=[FACT])
     query = {
@@ -377,6 +386,7 @@ async def test_the_revision_says_how_deep_a_recall_looks_unasked(
     assert (sent.depth if sent.HasField("depth") else None) == sent_depth
 
 
+@pytest.mark.requirement("ME-6.3-01")
 async def test_a_recall_reads_as_the_chapter_prints_it(alice: httpx.AsyncClient, script: Script):
     place = memory_pb2.Place(id="hmem_0a", name="Company", description="All of it", records_count=97)
     script.answers["Recall"] = memory_pb2.RecallResponse(
@@ -411,12 +421,14 @@ async def test_a_recall_that_asks_nothing_is_unprocessable(alice: httpx.AsyncCli
     assert (answer.status_code, fault(answer)["code"]) == (422, "memory_invalid")
 
 
+@pytest.mark.requirement("ME-5.2-08")
 async def test_an_erase_says_what_it_could_not_reach(alice: httpx.AsyncClient, script: Script):
     script.answers["Erase"] = memory_pb2.EraseResponse(erased=["r"], unreachable=["s"])
     answer = await alice.post("/v1/memories/m/erase", json={"record_ids": ["r", "s"]})
     assert answer.json() == {"erased": ["r"], "unreachable": ["s"]}
 
 
+@pytest.mark.requirement("SU-memories-03")
 async def test_history_is_oldest_first_under_both_revisions(alice: httpx.AsyncClient, script: Script):
     script.answers["History"] = memory_pb2.HistoryResponse(versions=[FACT, FACT])
     original = await alice.get("/v1/memories/m/records/r/history")
@@ -426,6 +438,7 @@ async def test_history_is_oldest_first_under_both_revisions(alice: httpx.AsyncCl
     assert later.headers["uhp-memories-revision"] == "post3"
 
 
+@pytest.mark.requirement("SU-revisions-01")
 async def test_the_revision_is_echoed_on_errors_and_an_unknown_one_is_refused(alice: httpx.AsyncClient):
     refused = await alice.get("/v1/memories/types", headers={"UHP-Memories-Revision": "post9"})
     error = fault(refused)

@@ -70,6 +70,7 @@ async def test_principals_do_not_affect_each_other_and_tokens_of_one_share(
         assert await burst(clients, BOB, 20) == {200: 10, 429: 10}
 
 
+@pytest.mark.requirement("SU-errors-02")
 async def test_whoever_comes_back_after_the_time_told_gets_in(backend: str, script: Script, clean_redis: str):
     async with (
         gateways(backend, 1, redis_url=clean_redis, rate_limit=6) as (client,),

@@ -41,6 +41,7 @@ async def lines_of(answer: httpx.Response) -> AsyncIterator[tuple[str, dict[str,
             yield number, json.loads(line.removeprefix("data: "))
 
 
+@pytest.mark.requirement("SU-streaming-06")
 async def test_a_stream_passes_each_event_on_as_it_comes(alice: httpx.AsyncClient, events: Events):
     body = {"input": "hi", "stream": True}
     async with alice.stream("POST", "/v1/responses", json=body) as answer:
@@ -67,6 +68,7 @@ async def test_events_pass_through_byte_for_byte(alice: httpx.AsyncClient, event
     assert answer.content == b"id: 0\ndata: " + raw.replace(b"\n", b" ") + b"\n\n"
 
 
+@pytest.mark.requirement("SU-streaming-05")
 async def test_a_silent_stream_is_kept_alive_by_comments(alice: httpx.AsyncClient, events: Events):
     async with alice.stream("POST", "/v1/responses", json={"input": "hi", "stream": True}) as answer:
         chunks = answer.aiter_text()
@@ -76,6 +78,7 @@ async def test_a_silent_stream_is_kept_alive_by_comments(alice: httpx.AsyncClien
         assert "response.completed" in await anext(chunks)
 
 
+@pytest.mark.requirement("SU-streaming-09")
 async def test_a_client_that_leaves_gives_up_the_call_and_nothing_else(
     alice: httpx.AsyncClient, events: Events, script: Script
 ):

@@ -31,6 +31,7 @@ async def remember(provider: Served, where: wire.Address, text: str, **more: obj
     return await provider.stub.Remember(request)
 
 
+@pytest.mark.requirement("ME-10.2-01")
 async def test_describe_gives_the_capability_document(provider: Served):
     answer = await provider.stub.Describe(wire.DescribeRequest())
     (native,) = answer.providers
@@ -45,6 +46,7 @@ async def test_describe_gives_the_capability_document(provider: Served):
     assert (native.files, native.types, native.named_queries, native.consolidate) == (False, False, False, "")
 
 
+@pytest.mark.requirement("ME-10.1-01")
 async def test_a_records_life_over_the_wire(provider: Served):
     where = address()
     valid_from = Timestamp(seconds=1_790_000_000, nanos=123_456_000)
@@ -116,6 +118,7 @@ async def test_an_observe_and_its_job_over_the_wire(provider: Served):
     assert job.records[1].references[0].record_id == job.records[0].id
 
 
+@pytest.mark.requirement("ME-10.1-01")
 async def test_recall_list_count_exist_and_prime_over_the_wire(provider: Served):
     where, other = address(), address()
     one = await remember(provider, where, "Acme renews in March.", attributes=b'{"account":"acme"}')
@@ -169,6 +172,7 @@ async def test_no_call_is_answered_without_a_passport(provider: Served):
         assert refused.value.code == "missing_credential"
 
 
+@pytest.mark.requirement("ME-4-09")
 async def test_the_writer_is_whoever_holds_the_passport(provider: Served):
     request = wire.RememberRequest(address=address(), draft=draft("Written by itself."))
     assert (await provider.stub.Remember(request)).written_by == ALICE
@@ -180,6 +184,7 @@ async def test_the_writer_is_whoever_holds_the_passport(provider: Served):
         assert (await provider.stub.Remember(request)).written_by.id == "mallory"
 
 
+@pytest.mark.requirement("ME-12-10")
 async def test_a_provider_that_is_not_connected_is_unavailable(provider: Served):
     request = wire.GetRecordRequest(address=address(provider="graph"), record_id=new_id("hrec"))
     with pytest.raises(GroveError) as refused:

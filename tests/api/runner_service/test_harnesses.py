@@ -1,5 +1,7 @@
 import asyncio
 
+import pytest
+
 from protos.common.v1 import common_pb2
 from protos.runner.v1 import runner_pb2 as wire
 from tests.api.runner_service.cluster import Runner
@@ -7,6 +9,7 @@ from tests.api.runner_service.test_tasks import refused
 from tests.fixtures.model_stub import ModelStub
 
 
+@pytest.mark.requirement("SU-harnesses-02")
 async def test_a_harness_reads_back_as_it_was_made(alone: Runner) -> None:
     made = await alone.harness(
         name="Desk",
@@ -56,6 +59,7 @@ async def test_a_deleted_harness_is_gone_and_its_responses_stay(alone: Runner) -
     assert await alone.get(final["id"]) == final
 
 
+@pytest.mark.requirement("SU-harnesses-01")
 async def test_a_harness_belongs_to_whoever_made_it(alone: Runner) -> None:
     made = await alone.harness()
     with alone.act_as("person:mallory"):
@@ -114,6 +118,7 @@ async def test_a_repeated_key_makes_one_harness(alone: Runner) -> None:
     assert error.code == "grovekeeper_idempotency_mismatch"
 
 
+@pytest.mark.requirement("ME-12-04")
 async def test_a_harness_without_memories_says_so(alone: Runner) -> None:
     made = await alone.harness()
     error = await refused(alone.harnesses.GetMemories(wire.GetMemoriesRequest(harness_id=made.id)))
@@ -122,6 +127,7 @@ async def test_a_harness_without_memories_says_so(alone: Runner) -> None:
     assert list(emptied.memories) == []
 
 
+@pytest.mark.requirement("ME-12-06")
 async def test_attachments_that_contradict_themselves_are_invalid(alone: Runner) -> None:
     made = await alone.harness()
 
@@ -153,6 +159,7 @@ async def test_without_a_model_only_the_scripted_base_is_offered(alone: Runner) 
     )
 
 
+@pytest.mark.requirement("SU-harnesses-10")
 async def test_with_a_model_its_endpoint_says_what_is_there(looped: Runner, stub: ModelStub) -> None:
     made = await looped.harness(base="loop", default_model="stub-2")
     (found,) = (await looped.harnesses.ListModels(wire.ListModelsRequest(harness_id=made.id))).backends

@@ -22,6 +22,7 @@ def said(final: Json) -> str:
     )
 
 
+@pytest.mark.requirement("SU-tasks-05")
 async def test_a_models_answer_is_streamed_and_its_usage_counted(looped: Runner, stub: ModelStub) -> None:
     stub.say(Answer("The answer is forty-two.", usage=(120, 9)))
     made = await looped.create("What is it?")
@@ -126,6 +127,7 @@ async def test_a_tool_that_is_not_there_is_an_error_the_model_reads(looped: Runn
     assert said(final) == "I cannot."
 
 
+@pytest.mark.requirement("SU-errors-11", "SU-tasks-04")
 @pytest.mark.parametrize(
     ("answer", "sentence"),
     [

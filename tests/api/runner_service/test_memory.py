@@ -2,6 +2,8 @@ import asyncio
 import json
 from typing import Any
 
+import pytest
+
 from protos.authz.v1 import authz_pb2
 from protos.runner.v1 import runner_pb2 as wire
 from runner_service.domain.fence import unfenced
@@ -41,6 +43,7 @@ def answer(final: Json) -> str:
 # -- attaching ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.requirement("ME-9-04")
 async def test_attaching_is_granting_for_whoever_may_grant(product: tuple[Runner, Memories]) -> None:
     runner, memories = product
     team = await memories.create("Team")
@@ -55,6 +58,7 @@ async def test_attaching_is_granting_for_whoever_may_grant(product: tuple[Runner
     assert f"harness:{harness.id}" in {one.principal for one in grants.grants}
 
 
+@pytest.mark.requirement("ME-9-05")
 async def test_one_memory_that_may_not_be_attached_attaches_none(product: tuple[Runner, Memories]) -> None:
     runner, memories = product
     mine = await memories.create("Mine")
@@ -79,6 +83,7 @@ async def test_one_memory_that_may_not_be_attached_attaches_none(product: tuple[
 # -- prime and tools ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.requirement("ME-9.1-07")
 async def test_a_turn_recalls_from_what_it_is_attached_to(product: tuple[Runner, Memories]) -> None:
     runner, memories = product
     team = await memories.create("Team")
@@ -104,6 +109,7 @@ async def test_a_turn_recalls_from_what_it_is_attached_to(product: tuple[Runner,
     assert primed["estimated_tokens"] > 0
 
 
+@pytest.mark.requirement("ME-9.1-08")
 async def test_a_turn_remembers_as_the_harness(product: tuple[Runner, Memories]) -> None:
     runner, memories = product
     team, notes = await memories.create("Team"), await memories.create("Notes")
@@ -118,6 +124,7 @@ async def test_a_turn_remembers_as_the_harness(product: tuple[Runner, Memories])
     assert "Call Noor first." in {one.content[0].text for one in await memories.list(notes)}
 
 
+@pytest.mark.requirement("ME-9.1-08")
 async def test_a_record_is_revised_and_forgotten_by_a_turn(product: tuple[Runner, Memories]) -> None:
     runner, memories = product
     team = await memories.create("Team")
@@ -131,6 +138,7 @@ async def test_a_record_is_revised_and_forgotten_by_a_turn(product: tuple[Runner
     assert kept.id not in {one.id for one in await memories.list(team)}
 
 
+@pytest.mark.requirement("ME-9-08", "ME-9.1-12")
 async def test_a_harness_attached_to_read_is_offered_no_tool_that_writes(
     product: tuple[Runner, Memories], stub: ModelStub
 ) -> None:
@@ -158,6 +166,7 @@ async def test_a_harness_attached_to_read_is_offered_no_tool_that_writes(
     assert _offered(stub) == set()
 
 
+@pytest.mark.requirement("ME-9-07", "ME-9-08")
 async def test_access_read_narrows_what_the_harness_may_write(
     product: tuple[Runner, Memories], stub: ModelStub
 ) -> None:
@@ -175,6 +184,7 @@ async def test_access_read_narrows_what_the_harness_may_write(
     assert await memories.list(lab) == []
 
 
+@pytest.mark.requirement("ME-3.3-01", "ME-9.1-14", "ME-13-03")
 async def test_a_grant_that_is_gone_is_gone_at_the_next_call(
     product: tuple[Runner, Memories], stub: ModelStub
 ) -> None:
@@ -198,6 +208,7 @@ async def test_a_grant_that_is_gone_is_gone_at_the_next_call(
             assert second["output"].startswith("memory_not_found: ")
 
 
+@pytest.mark.requirement("ME-9.1-13", "ME-13-03")
 async def test_an_agent_walks_as_far_as_its_harness_reaches(
     product: tuple[Runner, Memories], stub: ModelStub
 ) -> None:
@@ -298,6 +309,7 @@ async def test_the_tools_do_what_their_schemas_offer(
     assert all(one["output"].startswith("invalid_input: ") for one in outputs[6:])
 
 
+@pytest.mark.requirement("ME-9.1-01", "ME-9.1-04", "ME-9.1-06", "ME-13-01")
 async def test_instructions_are_primed_once_and_fenced(
     product: tuple[Runner, Memories], stub: ModelStub
 ) -> None:
@@ -330,6 +342,7 @@ async def test_instructions_are_primed_once_and_fenced(
 # -- a task's own memory -----------------------------------------------------------------------------------
 
 
+@pytest.mark.requirement("ME-9-10", "ME-9-11")
 async def test_a_task_brings_a_memory_its_harness_holds(product: tuple[Runner, Memories]) -> None:
     runner, memories = product
     team, ann = await memories.create("Team"), await memories.create("Ann")
@@ -346,6 +359,7 @@ async def test_a_task_brings_a_memory_its_harness_holds(product: tuple[Runner, M
     assert (other.code, other.param) == ("invalid_input", "metadata.memory")
 
 
+@pytest.mark.requirement("ME-9-12")
 async def test_a_memory_the_harness_holds_nothing_on_is_refused_before_the_start(
     product: tuple[Runner, Memories],
 ) -> None:
@@ -372,6 +386,7 @@ async def test_a_memory_it_may_only_read_is_read_and_not_written(product: tuple[
 # -- observe -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.requirement("ME-9.1-15")
 async def test_a_turn_is_observed_without_what_it_recalled(product: tuple[Runner, Memories]) -> None:
     runner, memories = product
     team, lab = await memories.create("Team"), await memories.create("Lab")

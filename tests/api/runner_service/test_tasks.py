@@ -91,6 +91,7 @@ async def test_a_follower_that_goes_away_costs_the_task_nothing(alone: Runner) -
 # -- conversations -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.requirement("AR-3-03", "SU-sessions-01")
 async def test_a_conversation_goes_on_in_its_session(alone: Runner) -> None:
     first = await alone.run("Reply with exactly: one")
     second = await alone.run("Reply with exactly: two", previous_response_id=first["id"])
@@ -101,11 +102,13 @@ async def test_a_conversation_goes_on_in_its_session(alone: Runner) -> None:
     assert third["metadata"]["session_id"] != first["metadata"]["session_id"]
 
 
+@pytest.mark.requirement("SU-sessions-02")
 async def test_an_unknown_previous_response_is_not_found(alone: Runner) -> None:
     error = await refused(alone.create("Reply with exactly: x", previous_response_id="resp_none"))
     assert (error.code, error.param) == ("response_not_found", "previous_response_id")
 
 
+@pytest.mark.requirement("SU-errors-05", "SU-tasks-07")
 async def test_a_conversation_does_not_change_its_harness(alone: Runner) -> None:
     first = await alone.run("Reply with exactly: one")
     other = await alone.harness()
@@ -115,6 +118,7 @@ async def test_a_conversation_does_not_change_its_harness(alone: Runner) -> None
     assert error.code == "harness_mismatch"
 
 
+@pytest.mark.requirement("SU-errors-06", "SU-sessions-03")
 async def test_a_session_runs_one_task_at_a_time_and_sessions_run_side_by_side(alone: Runner) -> None:
     first = await alone.run("Reply with exactly: one")
     running = await alone.create(COUNT, previous_response_id=first["id"])
@@ -142,6 +146,7 @@ async def test_of_two_at_once_in_a_session_one_is_busy(alone: Runner) -> None:
 # -- cancelling --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.requirement("SU-sessions-05")
 async def test_a_cancel_answers_within_a_second_and_keeps_the_output(alone: Runner) -> None:
     made = await alone.create(COUNT, background=True)
     await started(alone, made.id)
@@ -160,12 +165,14 @@ async def test_a_cancel_answers_within_a_second_and_keeps_the_output(alone: Runn
     assert again["status"] == "completed"
 
 
+@pytest.mark.requirement("SU-tasks-10", "SU-sessions-06")
 async def test_cancelling_what_has_ended_changes_nothing(alone: Runner) -> None:
     final = await alone.run("Reply with exactly: ok")
     assert await alone.cancel(final["id"]) == final
     assert await alone.get(final["id"]) == final
 
 
+@pytest.mark.requirement("SU-sessions-05")
 async def test_a_session_is_cancelled_by_its_own_id(alone: Runner) -> None:
     made = await alone.create(COUNT)
     await started(alone, made.id)
@@ -195,6 +202,7 @@ async def test_a_task_that_waits_is_cancelled_at_once(
             await narrow.cancel(running.id)
 
 
+@pytest.mark.requirement("SU-errors-10")
 async def test_tasks_beyond_the_queue_are_refused(
     keys: Keys, service_database: Callable[[str], str], clean_redis: str
 ) -> None:
@@ -214,6 +222,7 @@ async def test_tasks_beyond_the_queue_are_refused(
 # -- budgets -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.requirement("SU-tasks-09")
 async def test_the_budget_of_tokens_ends_incomplete(alone: Runner) -> None:
     final = await alone.run("Count slowly from 1 to 50, one number per line.", max_output_tokens=3)
     assert final["status"] == "incomplete"
@@ -222,6 +231,7 @@ async def test_the_budget_of_tokens_ends_incomplete(alone: Runner) -> None:
     assert final["error"] is None
 
 
+@pytest.mark.requirement("SU-tasks-09")
 async def test_the_budget_of_time_ends_incomplete(alone: Runner) -> None:
     made = await alone.create(COUNT, timeout_seconds=1)
     events = await alone.events(made.id)
@@ -280,6 +290,7 @@ async def test_a_response_belongs_to_whoever_asked_for_it(alone: Runner) -> None
 # -- idempotency -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.requirement("SU-tasks-12")
 async def test_a_repeated_key_gets_the_first_response_and_starts_nothing(alone: Runner) -> None:
     first = await alone.create("Reply with exactly: once", key="k1")
     again = await alone.create("Reply with exactly: once", key="k1")

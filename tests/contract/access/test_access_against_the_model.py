@@ -77,6 +77,7 @@ def deployment(
     made.close()
 
 
+@pytest.mark.requirement("ME-3.1-02", "ME-3.1-03", "ME-3.1-04", "ME-3.2-01", "ME-3.2-02", "ME-3.3-01")
 @pytest.mark.slow
 @pytest.mark.timeout(0)
 def test_no_answer_differs_from_the_models(deployment: Deployment) -> None:

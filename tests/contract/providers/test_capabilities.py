@@ -11,6 +11,7 @@ from tests.contract.providers.subject import ALICE, Subject, episode, words
 SIGNALS = ("query", "text", "filters")
 
 
+@pytest.mark.requirement("ME-5.1-06", "ME-5.2-09", "ME-5.3-07", "ME-9.2-05", "ME-10.2-01")
 async def test_the_document_speaks_the_chapters_words(subject: Subject):
     declared = subject.adapter.capabilities
     assert declared.isolation in {"container", "enforced_filter"}
@@ -25,6 +26,7 @@ async def test_the_document_speaks_the_chapters_words(subject: Subject):
     assert declared.recall_max_depth >= 0
 
 
+@pytest.mark.requirement("ME-6.3-02", "ME-10.2-06", "ME-10.3-02")
 async def test_a_signal_is_either_declared_or_named_in_degraded(subject: Subject):
     memory = subject.memory()
     await subject.state(memory, "Acme renews in March.")
@@ -36,6 +38,7 @@ async def test_a_signal_is_either_declared_or_named_in_degraded(subject: Subject
     assert set(answer.hits[0].why) == set(subject.adapter.capabilities.recall_signals)
 
 
+@pytest.mark.requirement("ME-10.2-07")
 async def test_each_declared_signal_works_alone(subject: Subject):
     memory = subject.memory()
     one = await subject.state(memory, "Acme renews in March.")
@@ -49,6 +52,7 @@ async def test_each_declared_signal_works_alone(subject: Subject):
         assert (hit.record, hit.why) == (one, (signal,))
 
 
+@pytest.mark.requirement("ME-5.1-04", "ME-10.2-07")
 async def test_observe_answers_as_declared(subject: Subject):
     memory = subject.memory()
     declared = subject.adapter.capabilities
@@ -60,6 +64,7 @@ async def test_observe_answers_as_declared(subject: Subject):
     assert ("fact" in kinds) == (declared.derivation != "none")
 
 
+@pytest.mark.requirement("ME-5.3-07", "ME-10.2-07")
 async def test_history_forget_revise_and_erase_work_when_declared(subject: Subject):
     declared, memory = subject.adapter.capabilities, subject.memory()
     one = await subject.state(memory, "Acme renews in March.")
@@ -74,6 +79,7 @@ async def test_history_forget_revise_and_erase_work_when_declared(subject: Subje
         assert (await subject.adapter.erase(memory, [one.id], Stamp(ALICE))).erased == (one.id,)
 
 
+@pytest.mark.requirement("ME-10.3-02")
 async def test_files_are_refused_unless_declared(subject: Subject):
     draft = Draft("fact", (*words("See the file."), Part("file", file=File("file_1"))))
     if subject.adapter.capabilities.files:
@@ -84,6 +90,7 @@ async def test_files_are_refused_unless_declared(subject: Subject):
     assert refused.value.code == "memory_unsupported"
 
 
+@pytest.mark.requirement("ME-6.3-05", "ME-10.2-03")
 async def test_abstaining_is_done_only_when_declared(subject: Subject):
     memory = subject.memory()
     await subject.state(memory, "Acme renews in March.")
@@ -91,6 +98,7 @@ async def test_abstaining_is_done_only_when_declared(subject: Subject):
     assert answer.abstain is subject.adapter.capabilities.recall_abstain
 
 
+@pytest.mark.requirement("ME-9.1-01")
 async def test_priming_gives_procedures_and_notes_then_stated_facts_the_newest_first(subject: Subject):
     memory = subject.memory()
     if not subject.adapter.capabilities.prime:
@@ -106,6 +114,7 @@ async def test_priming_gives_procedures_and_notes_then_stated_facts_the_newest_f
     assert [one.id for one in await subject.adapter.prime(memory)] == [note.id, procedure.id, new.id, old.id]
 
 
+@pytest.mark.requirement("ME-9.1-05")
 async def test_priming_keeps_within_its_budget_and_passes_over_what_is_too_large(subject: Subject):
     memory = subject.memory()
     small = await subject.state(memory, "Small and old.")

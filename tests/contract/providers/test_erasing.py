@@ -39,6 +39,7 @@ def traces(settings: Settings, *needles: str) -> list[str]:
     return holding
 
 
+@pytest.mark.requirement("ME-5.2-04")
 async def test_an_erased_record_is_gone_from_every_read(subject: Subject):
     memory = subject.memory()
     one = await subject.state(memory, "Acme renews in March.")
@@ -79,6 +80,7 @@ async def test_a_forgotten_and_a_superseded_record_can_be_erased(subject: Subjec
     assert await subject.listed(memory, include=Include.ALL) == ["New value here."]
 
 
+@pytest.mark.requirement("ME-5.2-05")
 async def test_erasing_an_episode_erases_what_was_derived_from_it(subject: Subject):
     memory = subject.memory()
     job = await subject.observe(
@@ -98,6 +100,7 @@ async def test_erasing_an_episode_erases_what_was_derived_from_it(subject: Subje
     assert not (await subject.ask(memory, text="pelican kitchen hub")).hits
 
 
+@pytest.mark.requirement("ME-5.2-05")
 async def test_derived_copies_are_followed_at_any_remove_and_in_any_version(subject: Subject):
     memory = subject.memory()
     one = await subject.state(memory, "Acme renews in March.")
@@ -117,6 +120,7 @@ async def test_derived_copies_are_followed_at_any_remove_and_in_any_version(subj
     assert await subject.adapter.get(memory, kept.id, None) == kept
 
 
+@pytest.mark.requirement("ME-5.2-08", "ME-10.3-03")
 async def test_a_copy_in_another_memory_is_reported_and_not_touched(subject: Subject):
     private, shared = subject.memory(), subject.memory()
     source = await subject.state(private, "Acme renews in March.")
@@ -179,6 +183,7 @@ async def test_what_is_derived_is_not_derived_again_after_it_was_forgotten(subje
     assert page.records == ()
 
 
+@pytest.mark.requirement("ME-12-03")
 async def test_unknown_ids_are_refused_whole(subject: Subject):
     memory = subject.memory()
     one = await subject.state(memory, "Acme renews in March.")

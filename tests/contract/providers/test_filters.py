@@ -99,6 +99,7 @@ async def memory(subject: Subject) -> str:
     return made
 
 
+@pytest.mark.requirement("ME-6.2-03", "SU-memories-09")
 async def test_every_operation_on_every_kind_of_field(subject: Subject, memory: str):
     wrong = dict[str, tuple[str, str]]()
     for tree, expected in CASES:
@@ -116,6 +117,7 @@ async def test_filters_alone_answer_the_newest_first(subject: Subject, memory: s
     assert (answer.degraded, answer.abstain) == ((), False)
 
 
+@pytest.mark.requirement("ME-6.2-05")
 async def test_filters_restrict_the_other_signals(subject: Subject, memory: str):
     answer = await subject.ask(memory, "a", text="a b c", filter=where("attributes.size", "lte", "10"))
     assert sorted(found(answer)) == ["a", "b"]

@@ -7,6 +7,7 @@ from service_kit.errors import GroveError
 from tests.contract.providers.subject import ALICE, BOB, Subject, episode, fact, words
 
 
+@pytest.mark.requirement("ME-5.1-07")
 async def test_a_repeated_remember_answers_the_first_record_as_it_was(subject: Subject):
     memory, stamp = subject.memory(), Stamp(ALICE, subject.key(), b"hash")
     first = await subject.adapter.remember(memory, fact("Acme renews in March."), stamp)
@@ -16,6 +17,7 @@ async def test_a_repeated_remember_answers_the_first_record_as_it_was(subject: S
     assert await subject.listed(memory) == ["Acme renews in April."]
 
 
+@pytest.mark.requirement("ME-5.1-07")
 async def test_a_repeated_revision_answers_the_version_it_made(subject: Subject):
     one, stamp = (
         await subject.state(subject.memory(), "Acme renews in March."),
@@ -28,6 +30,7 @@ async def test_a_repeated_revision_answers_the_version_it_made(subject: Subject)
     assert len(await subject.adapter.history(one.memory_id, one.id)) == 3
 
 
+@pytest.mark.requirement("ME-5.1-07")
 async def test_a_repeated_forget_answers_the_closed_record(subject: Subject):
     one, stamp = (
         await subject.state(subject.memory(), "Acme renews in March."),
@@ -37,6 +40,7 @@ async def test_a_repeated_forget_answers_the_closed_record(subject: Subject):
     assert await subject.adapter.forget(one.memory_id, one.id, 1, stamp) == closed
 
 
+@pytest.mark.requirement("ME-5.1-07")
 async def test_a_repeated_erase_answers_what_the_first_one_erased(subject: Subject):
     one, stamp = (
         await subject.state(subject.memory(), "Acme renews in March."),
@@ -49,6 +53,7 @@ async def test_a_repeated_erase_answers_what_the_first_one_erased(subject: Subje
     assert refused.value.code == "memory_record_not_found"
 
 
+@pytest.mark.requirement("ME-5.1-07")
 async def test_a_repeated_observe_answers_the_first_job_and_appends_nothing(subject: Subject):
     memory, stamp = subject.memory(), Stamp(ALICE, subject.key(), b"hash")
     first = await subject.adapter.observe(memory, [episode("The hub is plugged in there.")], stamp)

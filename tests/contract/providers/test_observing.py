@@ -25,6 +25,7 @@ def facts(job: Job) -> list[str]:
     return [text_of(one) for one in job.records if one.type == "fact"]
 
 
+@pytest.mark.requirement("ME-5.1-02")
 async def test_an_observe_answers_a_pending_job_and_no_records_yet(subject: Subject):
     memory = subject.memory()
     observed = await subject.adapter.observe(memory, [episode("The hub is plugged in there.")], Stamp(ALICE))
@@ -35,6 +36,7 @@ async def test_an_observe_answers_a_pending_job_and_no_records_yet(subject: Subj
     assert pending.status == "pending"
 
 
+@pytest.mark.requirement("ME-5.1-01")
 async def test_episodes_are_kept_verbatim_and_in_order_before_anything_is_derived(subject: Subject):
     memory = subject.memory()
     parts = (Part("text", "Is it on?", "user"), Part("text", "  It is.\n", "assistant"))
@@ -54,6 +56,7 @@ async def test_episodes_are_kept_verbatim_and_in_order_before_anything_is_derive
     assert kept.written_by == ALICE
 
 
+@pytest.mark.requirement("ME-5.1-03")
 async def test_a_finished_job_lists_its_episodes_and_then_its_facts(subject: Subject):
     memory = subject.memory()
     job = await subject.observe(
@@ -187,6 +190,7 @@ async def test_many_episodes_with_any_text_are_worked_through(subject: Subject):
     assert found(await subject.ask(memory, text="续约", types=("fact",))) == ["🎉 我们在三月续约。"]
 
 
+@pytest.mark.requirement("ME-5.1-06")
 async def test_with_derivation_off_episodes_are_kept_and_recalled(bench: Bench):
     subject = bench.native(options=Options(derivation=False))
     assert subject.adapter.capabilities.derivation == "none"

@@ -24,6 +24,7 @@ async def desk(subject: Subject) -> str:
     return memory
 
 
+@pytest.mark.requirement("ME-6.2-01", "ME-6.2-02")
 async def test_a_record_is_recalled_by_meaning_and_by_words_the_moment_it_is_remembered(
     subject: Subject, desk: str
 ):
@@ -103,6 +104,7 @@ async def test_the_date_and_speaker_help_a_question_and_are_no_match_of_a_text(s
     assert (await subject.ask(memory, text="Noor")).hits == ()
 
 
+@pytest.mark.requirement("ME-6.2-05")
 async def test_signals_given_together_are_one_ranking(subject: Subject, desk: str):
     answer = await subject.ask(desk, "when does the contract with Acme end?", text="walnuts")
     assert set(found(answer)[:2]) == {DESK[0], DESK[5]}
@@ -114,6 +116,7 @@ async def test_signals_given_together_are_one_ranking(subject: Subject, desk: st
     assert all(0 <= score <= 1 for score in scores)
 
 
+@pytest.mark.requirement("ME-6.3-01")
 async def test_why_names_a_signal_only_where_it_found_something(subject: Subject, desk: str):
     answer = await subject.ask(
         desk, "hub light", text="amber", filter=condition("type", "eq", b'"fact"'), limit=6
@@ -132,6 +135,7 @@ async def test_rarer_words_weigh_more(subject: Subject):
     assert found(await subject.ask(memory, text="meeting walrus"))[0] == "The walrus was mentioned."
 
 
+@pytest.mark.requirement("ME-6.2-06")
 async def test_the_limit_is_kept(subject: Subject, desk: str):
     for limit in (1, 3, 100):
         assert len((await subject.ask(desk, "anything at all", limit=limit)).hits) == min(limit, len(DESK))
@@ -165,6 +169,7 @@ async def test_what_was_closed_never_outranks_what_is_current(subject: Subject, 
     assert texts.index("The alarm code is 2000.") < texts.index("The alarm code is 1000.")
 
 
+@pytest.mark.requirement("ME-6.3-05")
 async def test_a_question_nothing_answers_is_abstained_from(subject: Subject, desk: str):
     for question in (
         "what is the capital of Mongolia?",
@@ -174,6 +179,7 @@ async def test_a_question_nothing_answers_is_abstained_from(subject: Subject, de
         assert (await subject.ask(desk, question)).abstain, question
 
 
+@pytest.mark.requirement("ME-6.3-05")
 async def test_a_question_with_an_answer_is_not_abstained_from(subject: Subject, desk: str):
     for question in (
         "when does Acme renew?",
@@ -200,6 +206,7 @@ async def test_a_recall_over_very_many_memories_works(subject: Subject):
     assert found(await subject.ask(memories, "Acme renewal", text="Acme")) == ["Acme renews in March."]
 
 
+@pytest.mark.requirement("ME-6.2-06")
 async def test_types_narrow_a_recall(subject: Subject, desk: str):
     note = await subject.adapter.remember(desk, Draft("note", words("Acme: call in spring.")), Stamp(ALICE))
     answer = await subject.ask(desk, "Acme", types=("note", "procedure"))

@@ -25,6 +25,7 @@ async def at(
     return texts
 
 
+@pytest.mark.requirement("ME-5.3-03", "ME-5.3-04")
 async def test_a_read_as_of_an_instant_sees_what_was_held_then(subject: Subject):
     memory = subject.memory()
     one = await subject.state(memory, "Acme renews in March.")
@@ -55,6 +56,7 @@ async def test_what_was_closed_by_then_can_be_asked_for(subject: Subject):
     assert await at(subject, memory, after, Include.ALL) == ["Acme renews in April.", "Acme renews in March."]
 
 
+@pytest.mark.requirement("ME-5.3-04")
 async def test_a_version_read_as_of_an_instant_is_as_it_was(subject: Subject):
     memory = subject.memory()
     one = await subject.state(memory, "Acme renews in March.")
@@ -81,6 +83,7 @@ async def test_a_record_taken_over_by_another_reads_as_before_until_then(subject
     assert await at(subject, memory, new.written_at) == ["Acme renews in April."]
 
 
+@pytest.mark.requirement("ME-4-07")
 async def test_the_times_of_a_record_strictly_increase(subject: Subject):
     one = await subject.state(subject.memory(), "Acme renews in month 0.")
     for n in range(1, 20):

@@ -23,6 +23,7 @@ MARCH = datetime(2026, 3, 1, tzinfo=UTC)
 APRIL = datetime(2026, 4, 1, 12, 30, 0, 123456, tzinfo=UTC)
 
 
+@pytest.mark.requirement("ME-4-07", "ME-5.1-05")
 async def test_what_is_remembered_reads_back_as_it_was_stated(subject: Subject):
     memory, other = subject.memory(), subject.memory()
     draft = Draft(
@@ -43,6 +44,7 @@ async def test_what_is_remembered_reads_back_as_it_was_stated(subject: Subject):
     assert read.invalidated_at is None
 
 
+@pytest.mark.requirement("ME-4-04")
 @pytest.mark.parametrize(
     "attributes",
     [
@@ -84,6 +86,7 @@ async def test_any_text_is_kept_as_it_is(subject: Subject, text: str):
     assert found(await subject.ask(memory, text, text=text)) == [text]
 
 
+@pytest.mark.requirement("ME-4.1-05", "ME-4.1-06")
 async def test_a_record_and_a_part_of_an_unknown_type_are_carried_unchanged(subject: Subject):
     memory = subject.memory()
     part = Part("x.chart", raw=b'{"type":"x.chart","points":[1,2.50],"text":"sales went up"}')
@@ -94,6 +97,7 @@ async def test_a_record_and_a_part_of_an_unknown_type_are_carried_unchanged(subj
     assert [hit.record.id for hit in (await subject.ask(memory, text="sales")).hits] == [one.id]
 
 
+@pytest.mark.requirement("ME-4.1-03")
 async def test_a_link_without_content_is_found_by_what_it_points_to(subject: Subject):
     memory = subject.memory()
     link = Draft("link", (), b'{"url":"https://example.org/handbook","description":"Warranty handbook"}')
@@ -108,6 +112,7 @@ async def test_a_very_long_record_is_kept_and_found_by_its_last_words(subject: S
     assert [hit.record.id for hit in (await subject.ask(memory, text="xylophone")).hits] == [one.id]
 
 
+@pytest.mark.requirement("ME-4-05", "ME-5.3-01", "ME-5.3-02")
 async def test_a_revision_appends_a_version_and_closes_the_one_before(subject: Subject):
     memory = subject.memory()
     one = await subject.state(memory, "Acme renews in March.", b'{"account":"acme"}', valid_from=MARCH)
@@ -156,6 +161,7 @@ async def test_a_revision_that_expects_another_version_is_a_conflict_that_says_w
     assert await subject.listed(one.memory_id) == ["Acme renews in April."]
 
 
+@pytest.mark.requirement("ME-4.1-02")
 async def test_an_episode_is_not_revised(subject: Subject):
     memory = subject.memory()
     episode = await subject.adapter.remember(memory, Draft("episode", words("It rained.")), Stamp(ALICE))
@@ -164,6 +170,7 @@ async def test_an_episode_is_not_revised(subject: Subject):
     assert refused.value.code == "memory_unsupported"
 
 
+@pytest.mark.requirement("ME-5.2-01", "ME-5.2-02")
 async def test_a_forgotten_record_leaves_every_read_that_does_not_ask_for_history(subject: Subject):
     memory = subject.memory()
     one = await subject.state(memory, "Acme renews in March.")
@@ -192,6 +199,7 @@ async def test_forgetting_twice_answers_the_same_and_revising_after_is_a_conflic
     assert refused.value.code == "grovekeeper_conflict"
 
 
+@pytest.mark.requirement("ME-4-06")
 async def test_a_record_that_supersedes_another_takes_its_place(subject: Subject):
     memory = subject.memory()
     old = await subject.state(memory, "Acme renews in March.")
@@ -232,6 +240,7 @@ async def test_a_superseded_record_can_still_be_forgotten(subject: Subject):
     assert await subject.listed(memory, include=Include.SUPERSEDED) == []
 
 
+@pytest.mark.requirement("ME-5-02")
 async def test_a_list_goes_through_everything_once_whatever_is_written_meanwhile(subject: Subject):
     memory = subject.memory()
     records = [await subject.state(memory, f"Fact {n} is that.") for n in range(7)]

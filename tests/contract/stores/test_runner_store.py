@@ -388,6 +388,7 @@ async def test_a_conversation_is_the_chain_that_was_continued(stores: Stores) ->
     assert len(await stores.turns.history(third.response)) == 2
 
 
+@pytest.mark.requirement("SU-tasks-13")
 async def test_what_is_past_its_time_is_removed_and_nothing_else(stores: Stores) -> None:
     kept = await stores.claimed()
     await stores.finish(kept, COMPLETED)

@@ -10,6 +10,7 @@ from service_kit.errors import TABLE, GroveError
 from tests.unit.gateway.requests import made
 
 
+@pytest.mark.requirement("AR-6-04", "SU-requests-08", "SU-requests-10", "SU-errors-01")
 @pytest.mark.parametrize("code", list(TABLE))
 def test_every_code_has_the_five_fields_and_a_trace_id(code: str):
     answer = errors.response(GroveError(code, "No.", param="a.b", detail={"supported": ["x"]}))

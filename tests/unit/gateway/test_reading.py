@@ -179,6 +179,7 @@ def test_an_explanation_repeats_nothing_that_was_sent():
     assert secret not in refused.value.message
 
 
+@pytest.mark.requirement("SU-requests-06")
 def test_fields_nobody_declared_are_ignored():
     assert decode(b'{"name": "a", "written_by": {"kind": "person"}, "x": [1]}', CreateMemory).name == "a"
 
@@ -222,6 +223,7 @@ def _filter(raw: str) -> Filter:
     return decode(raw.encode(), Filter)
 
 
+@pytest.mark.requirement("SU-memories-09")
 def test_a_filter_is_a_condition_or_a_tree_of_them():
     asked = _filter(
         '{"and": [{"field": "attributes.price", "op": "eq", "value": 1.10},'

@@ -83,6 +83,7 @@ def test_attributes_nobody_wrote_read_as_an_empty_object():
     assert read(POST3.record(record(text("a"))))["attributes"] == {}
 
 
+@pytest.mark.requirement("SU-revisions-02", "SU-revisions-09")
 @pytest.mark.parametrize(
     ("parts", "content", "beside"),
     [
@@ -123,6 +124,7 @@ def test_the_original_revision_reads_text_or_a_file_and_loses_nothing(
     assert answer.get("parts") == beside
 
 
+@pytest.mark.requirement("SU-revisions-02")
 def test_the_later_revision_always_reads_parts():
     raw = b'{"type": "x.form", "fields": {"n": 1.10, "b": 1, "a": 2}}'
     answer = msgspec.json.encode(
@@ -138,6 +140,7 @@ def test_the_later_revision_always_reads_parts():
     assert b'"parts"' not in answer
 
 
+@pytest.mark.requirement("SU-revisions-03")
 @pytest.mark.parametrize("name", ["original", "post3"])
 def test_what_one_revision_reads_the_other_writes(name: str):
     parts = [text("a", "user"), text("b"), Part(type="x.n", raw=b'{"type":"x.n","v":1e400}')]
@@ -164,6 +167,7 @@ def test_the_original_revision_names_a_results_memory_where_several_were_asked()
     }
 
 
+@pytest.mark.requirement("SU-revisions-06")
 def test_the_later_revision_always_names_a_results_memory():
     assert read(POST3.recalled(recalled(), depth_asked=False))["results"][0]["memory"]["id"] == "hmem_1"
 
@@ -175,6 +179,7 @@ def test_a_recall_answers_where_to_go_from_here():
     assert "parent" not in read(ORIGINAL.recalled(recalled(), depth_asked=False))
 
 
+@pytest.mark.requirement("SU-revisions-05")
 def test_only_the_later_revision_looks_below_unasked():
     assert (ORIGINAL.depth, POST3.depth) == (None, -1)
 
@@ -211,6 +216,7 @@ def test_a_revision_nobody_speaks_is_refused_with_those_we_do():
     assert refused.value.detail == {"supported": ["original", "post3"]}
 
 
+@pytest.mark.requirement("SU-revisions-03")
 @pytest.mark.parametrize(
     ("raw", "parts"),
     [
@@ -231,6 +237,7 @@ def test_content_is_read_in_the_forms_of_both_revisions(raw: bytes, parts: list[
     assert parts_of(Raw(raw)) == parts
 
 
+@pytest.mark.requirement("SU-revisions-04")
 @pytest.mark.parametrize(
     ("raw", "param"),
     [

@@ -37,6 +37,7 @@ class House:
         return made.node.id
 
 
+@pytest.mark.requirement("ME-2-07")
 async def test_a_child_inherits_its_parents_provider() -> None:
     house = House()
     root = await house.create()
@@ -204,6 +205,7 @@ async def test_deleting_without_the_privilege_is_forbidden_and_removes_nothing()
     assert made in house.tree.parents
 
 
+@pytest.mark.requirement("ME-2-08")
 async def test_the_provider_of_a_memory_does_not_change() -> None:
     house = House()
     made = await house.create()
@@ -222,6 +224,7 @@ async def test_a_rename_needs_write() -> None:
     assert refused.value.code == "memory_forbidden"
 
 
+@pytest.mark.requirement("ME-2-10")
 async def test_records_are_counted_only_for_those_who_may_read_them() -> None:
     house = House()
     made = await house.create()

@@ -42,6 +42,7 @@ class House:
         return record
 
 
+@pytest.mark.requirement("ME-4-09", "ME-13-04")
 async def test_the_writer_is_the_caller_and_nobody_else() -> None:
     house = House("a")
     await house.records.remember("a", Stated(None), Idempotency())
@@ -76,6 +77,7 @@ async def test_a_file_is_refused_where_the_provider_keeps_none() -> None:
     assert refused.value.code == "memory_unsupported"
 
 
+@pytest.mark.requirement("ME-12-08")
 async def test_erase_is_refused_where_the_provider_cannot() -> None:
     house = House("a")
     house.keeper.erases = False
@@ -96,6 +98,7 @@ async def test_an_erase_follows_copies_as_far_as_the_caller_may_erase() -> None:
     assert house.acts.told == [("record.erase", one, {"records": "1"}) for one in ("a", "b", "d")]
 
 
+@pytest.mark.requirement("ME-4.2-03", "ME-13-05")
 async def test_a_hidden_target_looks_exactly_like_one_that_is_gone() -> None:
     house = House("a", "b")
     house.tree.held["b"] = ()
@@ -107,6 +110,7 @@ async def test_a_hidden_target_looks_exactly_like_one_that_is_gone() -> None:
     assert hidden == gone == Reference("", "b", "hrec_hidden", available=False)
 
 
+@pytest.mark.requirement("ME-4.2-02")
 async def test_a_readable_target_can_be_followed() -> None:
     house = House("a", "b")
     house.hold("b", "hrec_2")
@@ -124,6 +128,7 @@ async def test_a_writer_sees_how_its_job_stands_but_not_the_records() -> None:
     assert len((await house.records.job("a", "hjob_1")).records) == 1
 
 
+@pytest.mark.requirement("ME-2-06", "ME-6.1-01")
 async def test_a_recall_reads_the_one_memory_named() -> None:
     house = House("a", "b", "c")
     await house.recall.recall("b", ASKED, None)
@@ -138,6 +143,7 @@ async def test_depth_searches_only_what_the_caller_may_read() -> None:
     assert answer.degraded == ()
 
 
+@pytest.mark.requirement("ME-6.1-05", "ME-6.1-06")
 async def test_a_depth_beyond_the_providers_is_capped_and_said() -> None:
     house = House("a", "b", "c", "d", "e", "f")
     answer = await house.recall.recall("a", ASKED, 5)
@@ -145,6 +151,7 @@ async def test_a_depth_beyond_the_providers_is_capped_and_said() -> None:
     assert answer.degraded == ("depth:capped_at_3",)
 
 
+@pytest.mark.requirement("ME-6.3-04")
 async def test_an_unreadable_parent_is_absent_as_on_a_root() -> None:
     house = House("a", "b")
     assert (await house.recall.recall("a", ASKED, None)).parent is None
@@ -156,6 +163,7 @@ async def test_an_unreadable_parent_is_absent_as_on_a_root() -> None:
     assert parent.name == "name of a"
 
 
+@pytest.mark.requirement("ME-6.1-03")
 async def test_only_readable_children_are_named_and_a_cap_is_said() -> None:
     house = House("a", "b")
     house.tree.plant("hidden", "a", ())

@@ -2,6 +2,7 @@ import json
 from datetime import UTC, datetime
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -257,6 +258,7 @@ def turns(draw: st.DrawFn) -> list[TurnEvent]:
     return events
 
 
+@pytest.mark.requirement("SU-streaming-02", "SU-streaming-03", "SU-streaming-07", "SU-streaming-08")
 @given(turns())
 def test_the_rules_of_streaming_hold_whatever_a_base_says(events: list[TurnEvent]) -> None:
     check_rules(told(*events))

@@ -13,6 +13,7 @@ from runner_service.domain.tool_calls import Recall, Remember, read_call
 from service_kit.clock import SystemClock
 
 
+@pytest.mark.requirement("ME-13-01")
 @given(st.text())
 def test_no_content_ends_the_fence(text: str) -> None:
     shown = fenced({"content": text})
@@ -116,6 +117,7 @@ TEAM = Attachment("hmem_team", "write", is_default=True)
 LAB = Attachment("hmem_lab", "read")
 
 
+@pytest.mark.requirement("ME-9-09")
 def test_the_attached_default_is_where_a_session_writes() -> None:
     where = reach(session(), [TEAM, LAB], may_write=False)
     assert (where.default, where.writable, where.starts) == ("hmem_team", True, ("hmem_team", "hmem_lab"))
@@ -123,6 +125,7 @@ def test_the_attached_default_is_where_a_session_writes() -> None:
     assert not reach(session(), [LAB], may_write=False).writable
 
 
+@pytest.mark.requirement("ME-9-11")
 def test_the_tasks_own_memory_is_where_it_writes_when_it_may() -> None:
     where = reach(session("hmem_ann"), [TEAM], may_write=True)
     assert (where.default, where.starts) == ("hmem_ann", ("hmem_team", "hmem_ann"))

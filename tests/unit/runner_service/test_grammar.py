@@ -50,6 +50,7 @@ def test_anything_else_is_not_understood(text: str) -> None:
     assert read_command(text) == Unknown()
 
 
+@pytest.mark.requirement("ME-13-02")
 def test_what_was_recalled_is_said_with_its_writer() -> None:
     hit = {"content": "Renews in March.", "type": "fact", "written_by": "person:ana", "memory_name": "Sales"}
     said = say("memory_recall", fenced({"results": [hit], "abstain": False}), failed=False)

@@ -107,6 +107,7 @@ async def test_a_body_beyond_reason_is_not_read(server: ToolServer) -> None:
         assert (await post(access.url, access.token, "tools/call", large)).status_code == 413
 
 
+@pytest.mark.requirement("ME-5.2-07", "ME-9.1-12")
 @pytest.mark.parametrize(
     ("where", "disabled", "names"),
     [
@@ -127,6 +128,7 @@ async def test_tools_are_offered_by_what_is_attached(
     assert {tool["name"] for tool in listed["tools"]} == names == set(access.names)
 
 
+@pytest.mark.requirement("ME-3.3-02")
 async def test_a_call_acts_as_the_harness_and_keeps_its_json_as_it_was_sent(
     server: ToolServer, desk: Desk
 ) -> None:
