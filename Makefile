@@ -39,9 +39,10 @@ setup: $(VENV)/.dev $(VENV)/.model ## provision everything for development
 run: $(VENV)/.run $(VENV)/.model ## start the whole product in the foreground
 	@$(BIN)/grove up
 
-gen: $(VENV)/.dev ## write what is generated: the stubs of the protos, docs/settings.md
+gen: $(VENV)/.dev ## write what is generated: the stubs of the protos, docs/settings.md, docs/conformance.md
 	$(PY) protos/generate.py
 	$(PY) -m service_kit.cli.settings_docs --out docs/settings.md
+	$(PY) -m tests.requirements.page --out docs/conformance.md
 
 fmt: $(VENV)/.dev ## format the code
 	$(BIN)/ruff format .

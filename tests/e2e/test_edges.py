@@ -134,7 +134,10 @@ def test_any_name_in_a_path_is_an_unknown_one(everybody: dict[bool, Caller], rou
     http = everybody[route in ADMIN_ROUTES].http
     for name in NAMES:
         check(http.request(route.method, path_of(route, name), json=route.body), 400, 404, 405, 422)
-    check(http.request(route.method, path_of(route, "x" * 40_000), json=route.body), 413)
+    check(
+        http.request(route.method, path_of(route, "x" * (40_000 // route.path.count("{"))), json=route.body),
+        413,
+    )
 
 
 def test_any_query_is_read_or_refused(everybody: dict[bool, Caller]):

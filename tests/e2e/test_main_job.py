@@ -223,7 +223,7 @@ def test_an_observed_transcript_is_kept_word_for_word_and_becomes_facts(company:
     assert found == ["At night please call Jonas Lindqvist on extension 4417."]
 
 
-@pytest.mark.requirement("ME-9-01", "ME-9.1-07", "ME-9.1-15")
+@pytest.mark.requirement("ME-9-01", "ME-9.1-07", "ME-9.1-15", "ME-9.1-16")
 def test_a_streamed_turn_uses_the_memories_and_is_observed(company: Company):
     bob, alice, acme = company.bob, company.alice, company.acme
     alice.remember(acme, "Acme renews its contract in March.")

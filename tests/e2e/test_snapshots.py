@@ -20,6 +20,7 @@ def contents(who: Person, memory: str, at: str) -> list[str]:
     return [one["content"] for one in listed["data"]]
 
 
+@pytest.mark.requirement("ME-5.3-05", "ME-5.3-06")
 def test_a_snapshot_names_an_instant_that_is_read_as_of(alice: Person):
     memory = alice.plant("Sales")
     record = alice.fact(memory, "Acme renews in March.")
@@ -159,9 +160,14 @@ def test_a_memory_that_moved_since_is_read_where_it_is(alice: Person):
     assert shallow["degraded"] == []
 
 
+@pytest.mark.requirement("ME-9.1-17", "ME-9.2-01", "ME-9.2-02", "ME-9.2-03", "ME-9.2-04", "ME-12-08")
 def test_consolidation_runs_are_what_the_provider_does_not_do(alice: Person):
     memory = alice.plant("Sales")
     refused = alice.send("POST", f"/v1/memories/{memory}/consolidations", {"budget": {"limit": 1}})
     assert (refused.status_code, envelope(refused)["code"]) == (422, "memory_unsupported")
+    runs = f"/v1/memories/{memory}/consolidations"
+    for method, path in (("GET", ""), ("GET", "/r"), ("GET", "/r/changes"), ("POST", "/r/revert")):
+        refused = alice.send(method, f"{runs}{path}")
+        assert (refused.status_code, envelope(refused)["code"]) == (422, "memory_unsupported")
     providers = alice.get("/v1/memories/providers")["data"]
     assert [one["consolidate"] for one in providers if one["id"] == "native"] == [False]

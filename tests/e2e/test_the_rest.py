@@ -127,3 +127,27 @@ def test_a_task_needs_no_harness_and_its_answer_shows_no_machinery(alice: Person
             word in text for word in ("127.0.0.1", "localhost", "pid", "/home", "runner", "worker")
         )
     assert plain.keys() == streamed[0].keys()
+
+
+@pytest.mark.requirement("SU-harnesses-09")
+def test_a_disabled_tool_is_kept_and_withheld_from_the_agent(alice: Person):
+    memory = alice.plant("Desk")
+    entry = {"memory_id": memory, "access": "write", "default": True}
+    harness = alice.harness("Desk", entry, disabled_tools=["memory_remember"])
+    assert alice.get(f"/v1/harnesses/{harness}")["disabledTools"] == ["memory_remember"]
+    done = alice.run("Remember: Owls fly at night.", harness)
+    assert done["status"] == "completed"
+    assert "fact" not in {one["type"] for one in alice.records(memory)}
+    free = alice.harness("Free", entry)
+    alice.run("Remember: Owls fly at night.", free)
+    assert "fact" in {one["type"] for one in alice.records(memory)}
+
+
+@pytest.mark.requirement("ME-9.1-06")
+def test_what_was_placed_is_recorded_in_tokens_by_memory(alice: Person):
+    memory = alice.plant("Desk")
+    alice.post(f"/v1/memories/{memory}/records", {"type": "note", "content": "Ring twice."})
+    done = alice.run("Reply with exactly: ok", alice.harness("Desk", {"memory_id": memory, "access": "read"}))
+    (primed,) = done["metadata"]["grovekeeper_primed"]
+    assert primed["memory_id"] == memory
+    assert primed["estimated_tokens"] > 0

@@ -60,7 +60,11 @@ SEAM = (
         "When a turn ends, what was asked, answered and which tools ran goes to the default memory as episodes.",
     ),
     defined("ME-9.1-16", "Observing a turn involves no model on the server's side."),
-    defined("ME-9.1-17", "The server asks the provider for its background work on a schedule or when idle."),
+    defined(
+        "ME-9.1-17",
+        "The server asks the provider for its background work on a schedule or when idle.",
+        not_offered="No provider declares consolidate; a start is 422 memory_unsupported, and what is derived is a job of its own.",
+    ),
     must(
         "ME-9.1-18",
         "Whoever attaches a memory whose provider is outside the server is told that every turn will be sent to it.",

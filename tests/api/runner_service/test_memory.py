@@ -309,7 +309,7 @@ async def test_the_tools_do_what_their_schemas_offer(
     assert all(one["output"].startswith("invalid_input: ") for one in outputs[6:])
 
 
-@pytest.mark.requirement("ME-9.1-01", "ME-9.1-04", "ME-9.1-06", "ME-13-01")
+@pytest.mark.requirement("ME-13-01", "ME-9.1-01", "ME-9.1-02", "ME-9.1-04", "ME-9.1-06")
 async def test_instructions_are_primed_once_and_fenced(
     product: tuple[Runner, Memories], stub: ModelStub
 ) -> None:

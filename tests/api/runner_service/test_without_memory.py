@@ -3,12 +3,15 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from tests.api.runner_service.cluster import Keys, whole
 from tests.api.runner_service.test_memory import attach, entry, items
 from tests.fixtures.model_stub import Answer, ModelStub
 from tests.unit.runner_service.test_composer import check_rules
 
 
+@pytest.mark.requirement("SU-streaming-12")
 async def test_a_turn_whose_memory_is_away_says_so_and_goes_on(
     keys: Keys, service_database: Callable[[str], str], clean_redis: str, tmp_path: Path, stub: ModelStub
 ) -> None:

@@ -26,7 +26,7 @@ async def test_the_document_speaks_the_chapters_words(subject: Subject):
     assert declared.recall_max_depth >= 0
 
 
-@pytest.mark.requirement("ME-6.3-02", "ME-10.2-06", "ME-10.3-02")
+@pytest.mark.requirement("ME-10.2-06", "ME-10.3-02", "ME-6.3-02", "ME-6.3-03")
 async def test_a_signal_is_either_declared_or_named_in_degraded(subject: Subject):
     memory = subject.memory()
     await subject.state(memory, "Acme renews in March.")

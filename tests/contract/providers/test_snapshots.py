@@ -67,6 +67,7 @@ async def write(subject: Subject, memory: str, ready: asyncio.Event, stop: async
         ready.set()
 
 
+@pytest.mark.requirement("ME-5.3-06")
 async def test_a_snapshot_reads_the_same_for_ever_while_writers_run(subject: Subject):
     memory, stop = subject.memory(), asyncio.Event()
     started = [asyncio.Event() for _ in range(4)]
@@ -170,6 +171,7 @@ async def test_recall_as_of_a_snapshot_ranks_as_it_did(subject: Subject):
     ]
 
 
+@pytest.mark.requirement("ME-5.3-04")
 async def test_history_as_of_reads_as_it_did_then(subject: Subject):
     memory = subject.memory()
     record = await subject.state(memory, "One.")

@@ -143,7 +143,7 @@ async def test_depth_searches_only_what_the_caller_may_read() -> None:
     assert answer.degraded == ()
 
 
-@pytest.mark.requirement("ME-6.1-05", "ME-6.1-06")
+@pytest.mark.requirement("ME-6.1-05", "ME-6.1-06", "ME-6.3-03")
 async def test_a_depth_beyond_the_providers_is_capped_and_said() -> None:
     house = House("a", "b", "c", "d", "e", "f")
     answer = await house.recall.recall("a", ASKED, 5)

@@ -49,3 +49,33 @@ def test_an_unknown_code_is_a_programming_error():
 def test_an_internal_error_says_nothing_of_its_cause():
     error = internal()
     assert (error.code, error.rule.http, error.detail) == ("server_error", 500, None)
+
+
+UHP = {
+    *("unsupported_protocol_version", "invalid_input", "missing_credential", "invalid_credential"),
+    *("insufficient_scope", "rate_limited", "quota_exhausted", "harness_not_found", "response_not_found"),
+    *("session_not_found", "session_expired", "file_not_found", "harness_mismatch", "session_busy"),
+    *(
+        "file_too_large",
+        "model_unavailable",
+        "unsupported_base",
+        "harness_unavailable",
+        "preview_unavailable",
+    ),
+    *("preview_failed", "harness_error", "provider_error", "timeout", "memory_not_found", "memory_forbidden"),
+    *(
+        "memory_record_not_found",
+        "memories_not_attached",
+        "memory_invalid",
+        "memory_unsupported",
+        "memory_busy",
+    ),
+    *("memory_unavailable", "server_error"),
+}
+
+
+@pytest.mark.requirement("SU-errors-12", "SU-errors-13")
+def test_a_code_that_is_not_the_protocols_begins_with_our_name():
+    assert set(TABLE) >= UHP
+    assert {code for code in set(TABLE) - UHP if not code.startswith("grovekeeper_")} == set()
+    assert (TABLE["file_not_found"].http, TABLE["session_expired"].http) == (404, 404)
