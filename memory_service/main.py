@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
+from memory_service.api.abilities import AbilitiesServicer
 from memory_service.api.servicer import MemoriesServicer, RecordsServicer
 from memory_service.api.snapshots import ConsolidationsServicer, SnapshotsServicer
 from memory_service.api.work import JobsServicer
@@ -14,6 +15,7 @@ from memory_service.clients.provider import SAFE as PROVIDER_SAFE
 from memory_service.clients.provider import GrpcProvider
 from memory_service.clients.work import SAFE as WORK_SAFE
 from memory_service.clients.work import AuthzActs, GrpcDerivations
+from memory_service.domain.abilities import Abilities, NothingListed
 from memory_service.domain.clear import clear_deleted
 from memory_service.domain.consolidations import Consolidations
 from memory_service.domain.memories import Memories
@@ -30,7 +32,7 @@ from memory_service.store.postgres import CLEAR, PURGE, PostgresDescriptions
 from memory_service.store.snapshots import PostgresSnapshots
 from protos.memory.v1.consolidations_pb2_grpc import add_ConsolidationsServicer_to_server
 from protos.memory.v1.memory_pb2_grpc import add_MemoriesServicer_to_server, add_RecordsServicer_to_server
-from protos.memory.v1.operating_pb2_grpc import add_JobsServicer_to_server
+from protos.memory.v1.operating_pb2_grpc import add_AbilitiesServicer_to_server, add_JobsServicer_to_server
 from protos.memory.v1.snapshots_pb2_grpc import add_SnapshotsServicer_to_server
 from service_kit.clock import SystemClock
 from service_kit.db import migrate
@@ -44,6 +46,7 @@ _SERVICES: Final = [
     "grovekeeper.memory.v1.Memories",
     "grovekeeper.memory.v1.Records",
     "grovekeeper.memory.v1.Jobs",
+    "grovekeeper.memory.v1.Abilities",
     "grovekeeper.memory.v1.Snapshots",
     "grovekeeper.memory.v1.Consolidations",
 ]
@@ -73,6 +76,10 @@ async def build(settings: Settings) -> AsyncGenerator[Wiring]:
         snapshots = SnapshotsServicer(Snapshots(access, descriptions, provider, PostgresSnapshots(database)))
         consolidations = ConsolidationsServicer(Consolidations(access, descriptions))
 
+        abilities = AbilitiesServicer(
+            Abilities(access, descriptions, provider, NothingListed(), NothingListed())
+        )
+
         async def ready() -> bool:
             return await migrate.current(database, SCHEMA)
 
@@ -83,6 +90,7 @@ async def build(settings: Settings) -> AsyncGenerator[Wiring]:
                 lambda server: add_MemoriesServicer_to_server(nodes, server),
                 lambda server: add_RecordsServicer_to_server(records, server),
                 lambda server: add_JobsServicer_to_server(work, server),
+                lambda server: add_AbilitiesServicer_to_server(abilities, server),
                 lambda server: add_SnapshotsServicer_to_server(snapshots, server),
                 lambda server: add_ConsolidationsServicer_to_server(consolidations, server),
             ],

@@ -68,7 +68,8 @@ async def build(settings: Settings) -> AsyncGenerator[Wiring]:
         turn_store = PostgresTurns(database, jobs, _keeping(settings))
         bases = await _bases(settings, stack)
         seam = Seam(access, memory)
-        tools = ToolServer(access, GrpcToolMemory(memory_channel), version("grovekeeper"))
+        tool_memory = GrpcToolMemory(memory_channel)
+        tools = ToolServer(access, tool_memory, version("grovekeeper"))
         await stack.enter_async_context(tools.serving(settings.mcp_listen))
         jobs.task(OBSERVE, Observe(turn_store, (harness_store, response_store), access, memory).run)
 
@@ -85,7 +86,7 @@ async def build(settings: Settings) -> AsyncGenerator[Wiring]:
         worker = Worker(turn_store, turns, _pace(settings), gate)
         wakeups.heed(work=worker.wake, cancel=worker.cancel)
         reconciler = Reconciler(turn_store, wakeups, clock, settings.runner_reconcile_s)
-        harnesses = Harnesses(harness_store, access, bases, clock)
+        harnesses = Harnesses(harness_store, access, tool_memory, bases, clock)
         follow = Follow(response_store, wakeups)
         accept = Accept(
             harnesses=harnesses,

@@ -64,7 +64,9 @@ class HarnessesClient:
         answer = await self._harnesses.DeleteHarness(runner_pb2.DeleteHarnessRequest(id=harness_id))
         return schema.DeletedHarness(id=answer.id or harness_id)
 
-    async def attach(self, harness_id: str, asked: schema.PutMemories) -> schema.Attachments:
+    async def attach(
+        self, harness_id: str, asked: schema.PutMemories, key: Idempotency
+    ) -> schema.Attachments:
         """Replace the attached memories; attaching is granting."""
         request = runner_pb2.SetMemoriesRequest(
             harness_id=harness_id,
@@ -74,6 +76,7 @@ class HarnessesClient:
                 )
                 for one in asked.memories
             ],
+            idempotency=idempotency(key),
         )
         return _attachments(await self._harnesses.SetMemories(request))
 
@@ -131,7 +134,12 @@ def _attachments(message: runner_pb2.MemoriesResponse) -> schema.Attachments:
                 memory_id=one.memory_id, access=one.access, default=True if one.is_default else UNSET
             )
             for one in message.memories
+        ],
+        notices=[
+            schema.Notice(code="memory_outside", memory_id=one.memory_id, message=one.message)
+            for one in message.notices
         ]
+        or UNSET,
     )
 
 

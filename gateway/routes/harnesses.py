@@ -67,12 +67,14 @@ def starting_points(on: FastAPI, harnesses: HarnessesClient) -> None:
 
     @on.put(
         f"{_HARNESS}/memories",
-        openapi_extra=describe(schema.Attachments, body=schema.PutMemories, errors=_ATTACHING),
+        openapi_extra=describe(
+            schema.Attachments, body=schema.PutMemories, headers=(KEY,), errors=_ATTACHING
+        ),
     )
     async def set_memories(request: Request, harness_id: str) -> Response:
         """Replace the attached memories; attaching is granting."""
-        asked, _ = await body(request, schema.PutMemories)
-        return answer(await harnesses.attach(harness_id, asked))
+        asked, raw = await body(request, schema.PutMemories)
+        return answer(await harnesses.attach(harness_id, asked, idempotency(request, raw)))
 
     @on.get(
         f"{_HARNESS}/memories", openapi_extra=describe(schema.Attachments, errors=("memories_not_attached",))

@@ -22,6 +22,7 @@ __all__ = [
     "Harnesses",
     "Model",
     "NewAttachment",
+    "Notice",
     "PutHarness",
     "PutMemories",
     "configuration",
@@ -141,10 +142,19 @@ class Attachment(Answer, kw_only=True, frozen=True):
     default: Literal[True] | UnsetType = UNSET
 
 
+class Notice(Answer, kw_only=True, frozen=True):
+    """What whoever attaches a memory has to be told. ``memory_outside``: every turn is sent outside the server."""
+
+    code: Literal["memory_outside"]
+    memory_id: str
+    message: str
+
+
 class Attachments(Answer, kw_only=True, frozen=True):
-    """The memories a harness starts from."""
+    """The memories a harness starts from. ``notices`` is there when something has to be told of them."""
 
     memories: list[Attachment]
+    notices: list[Notice] | UnsetType = UNSET
 
 
 class Model(Answer, kw_only=True, frozen=True):

@@ -220,6 +220,7 @@ def _capabilities(document: record_pb2.Capabilities) -> Capabilities:
         named_query_languages=tuple(document.named_query_languages),
         free_query_languages=tuple(document.free_query_languages),
         outside=document.outside,
+        query_schema=document.query_schema,
     )
 
 

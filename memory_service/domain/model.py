@@ -251,6 +251,7 @@ class Capabilities:
     named_query_languages: tuple[str, ...] = ()
     free_query_languages: tuple[str, ...] = ()
     outside: bool = False
+    query_schema: str = ""
 
 
 @dataclass(frozen=True, slots=True)

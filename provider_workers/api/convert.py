@@ -222,6 +222,7 @@ def capabilities(one: Capabilities) -> record_pb2.Capabilities:
         content_bytes=one.content_bytes,
         content_describes=one.content_describes,
         outside=one.outside,
+        query_schema=one.query_schema,
     )
 
 

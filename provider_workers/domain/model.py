@@ -257,6 +257,7 @@ class Capabilities:
     content_bytes: str = ""
     content_describes: bool = False
     outside: bool = False
+    query_schema: str = ""
 
 
 Counts = Mapping[str, int]

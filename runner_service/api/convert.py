@@ -11,6 +11,7 @@ from runner_service.domain.errors import memory_invalid
 from runner_service.domain.model import (
     Access,
     Asked,
+    Attached,
     Attachment,
     Backend,
     Budgets,
@@ -83,13 +84,16 @@ def _access(given: str) -> Access:
     return given
 
 
-def memories(found: Iterable[Attachment]) -> wire.MemoriesResponse:
-    """Attached memories."""
+def memories(found: Attached) -> wire.MemoriesResponse:
+    """Attached memories, and what has to be told of them."""
     return wire.MemoriesResponse(
         memories=[
             wire.Attachment(memory_id=one.memory_id, access=one.access, is_default=one.is_default)
-            for one in found
-        ]
+            for one in found.memories
+        ],
+        notices=[
+            wire.Notice(code=one.code, memory_id=one.memory_id, message=one.message) for one in found.notices
+        ],
     )
 
 

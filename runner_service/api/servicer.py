@@ -52,7 +52,8 @@ class HarnessesServicer(HarnessesBase):
 
     async def SetMemories(self, request: wire.SetMemoriesRequest, context: Context) -> wire.MemoriesResponse:
         asked = convert.attachments(request.memories)
-        return convert.memories(await self._harnesses.attach(request.harness_id, asked))
+        key = convert.idempotency(request.idempotency)
+        return convert.memories(await self._harnesses.attach(request.harness_id, asked, key))
 
     async def GetMemories(self, request: wire.GetMemoriesRequest, context: Context) -> wire.MemoriesResponse:
         return convert.memories(await self._harnesses.attached(request.harness_id))

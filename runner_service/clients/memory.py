@@ -20,6 +20,7 @@ __all__ = ["SAFE", "GrpcMemory"]
 SAFE: Final = tuple(
     f"grovekeeper.memory.v1.{method}"
     for method in (
+        "Abilities/ListAbilities",
         "Memories/GetMemory",
         "Memories/ListMemories",
         "Memories/Prime",

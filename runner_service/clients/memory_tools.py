@@ -2,25 +2,35 @@
 
 import asyncio
 import hashlib
+from collections.abc import Sequence
 from typing import Final
 
 import grpc
 
 from protos.common.v1 import common_pb2, record_pb2
 from protos.memory.v1 import memory_pb2 as wire
+from protos.memory.v1 import queries_pb2, types_pb2
 from protos.memory.v1.memory_pb2_grpc import MemoriesStub, RecordsStub
+from protos.memory.v1.queries_pb2_grpc import QueriesStub
+from protos.memory.v1.types_pb2_grpc import TypesStub
 from runner_service.clients import projection
+from runner_service.clients.abilities import GrpcAbilities
 from runner_service.clients.filters import filter_of
 from runner_service.clients.projection import timestamp
+from runner_service.domain.abilities import Abilities
+from runner_service.domain.fence import raw_json
 from runner_service.domain.model import Item
 from runner_service.domain.tool_calls import (
     Forget,
+    FreeQuery,
     Get,
     List,
+    Operate,
     Pointer,
     Recall,
     Remember,
     Revise,
+    RunQuery,
     ToolCall,
 )
 
@@ -41,12 +51,23 @@ class GrpcToolMemory:
     def __init__(self, channel: grpc.aio.Channel) -> None:
         self._memories = MemoriesStub(channel)
         self._records = RecordsStub(channel)
+        self._queries = QueriesStub(channel)
+        self._types = TypesStub(channel)
+        self._abilities = GrpcAbilities(channel)
+
+    async def abilities(self, memory_ids: Sequence[str]) -> Abilities:
+        return await self._abilities.of(memory_ids)
 
     async def memories(self, memory_ids: tuple[str, ...]) -> Item:
-        answer = await self._memories.Prime(wire.PrimeRequest(memory_ids=list(memory_ids)))
+        answer, abilities = await asyncio.gather(
+            self._memories.Prime(wire.PrimeRequest(memory_ids=list(memory_ids))),
+            self._abilities.of(memory_ids),
+        )
+        able = {one.memory_id: projection.ability(one) for one in abilities.of}
         return {
             "memories": [
                 projection.memory(one.memory)
+                | able.get(one.memory.id, {})
                 | {"children": [projection.place(child) for child in one.children]}
                 for one in answer.primed
             ]
@@ -66,16 +87,24 @@ class GrpcToolMemory:
                 return await self._revise(call, key)
             case Forget():
                 return await self._forget(call, key)
+            case Operate():
+                return await self._operate(call, key)
+            case RunQuery() | FreeQuery():
+                return projection.query_answer(await self._query(call))
 
     async def _list(self, call: List) -> Item:
         page = common_pb2.Page(limit=_CHILDREN)
-        memory, children = await asyncio.gather(
+        memory, children, abilities = await asyncio.gather(
             self._memories.GetMemory(wire.GetMemoryRequest(id=call.memory)),
             self._memories.ListMemories(wire.ListMemoriesRequest(parent=call.memory, page=page)),
+            self._abilities.of([call.memory]),
         )
-        found: Item = projection.memory(memory) | {
-            "children": [projection.memory(one) for one in children.memories]
-        }
+        able = [projection.ability(one) for one in abilities.of]
+        found: Item = (
+            projection.memory(memory)
+            | (able[0] if able else {})
+            | {"children": [projection.memory(one) for one in children.memories]}
+        )
         if children.next_cursor:
             found["degraded"] = [f"children:first_{_CHILDREN}_only"]
         return found
@@ -161,6 +190,31 @@ class GrpcToolMemory:
             idempotency=_once(key),
         )
         return projection.record(await self._records.Forget(request))
+
+    async def _query(self, call: RunQuery | FreeQuery) -> record_pb2.QueryAnswer:
+        params = bytes(call.params)
+        if isinstance(call, RunQuery):
+            named = queries_pb2.RunQueryRequest(memory_id=call.memory, name=call.name, params=params)
+            return await self._queries.RunQuery(named)
+        free = queries_pb2.FreeQueryRequest(
+            memory_id=call.memory, language=call.language, statement=call.statement, params=params
+        )
+        return await self._queries.FreeQuery(free)
+
+    async def _operate(self, call: Operate, key: str) -> Item:
+        request = types_pb2.OperateRequest(
+            memory_id=call.memory,
+            record_id=call.record,
+            operation=call.operation,
+            input=bytes(call.input),
+            expected_version=call.expected_version,
+            idempotency=_once(key),
+        )
+        answer = await self._types.Operate(request)
+        found: Item = {"result": raw_json(answer.result)} if answer.result else {}
+        if answer.HasField("record"):
+            found["record"] = projection.record(answer.record)
+        return found | {"trust": "untrusted"}
 
 
 def _hit(message: wire.RecallResult) -> Item:

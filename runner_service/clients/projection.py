@@ -7,16 +7,17 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Final
 
-import msgspec
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from protos.authz.v1 import authz_pb2
 from protos.common.v1 import record_pb2
 from protos.memory.v1 import memory_pb2
+from runner_service.domain.abilities import Ability
 from runner_service.domain.errors import invalid
+from runner_service.domain.fence import raw_json
 from runner_service.domain.model import Item
 
-__all__ = ["memory", "moment", "place", "record", "timestamp"]
+__all__ = ["ability", "memory", "moment", "place", "query_answer", "record", "timestamp"]
 
 _STATUS: Final = {
     record_pb2.STATUS_ACTIVE: "active",
@@ -71,7 +72,7 @@ def record(message: record_pb2.Record) -> Item:
         "trust": "untrusted",
     }
     if message.attributes and message.attributes != b"{}":
-        found["attributes"] = msgspec.Raw(message.attributes)
+        found["attributes"] = raw_json(message.attributes)
     for field in ("valid_from", "valid_to", "invalidated_at"):
         if message.HasField(field):
             found[field] = moment(getattr(message, field))
@@ -80,6 +81,37 @@ def record(message: record_pb2.Record) -> Item:
     if message.references:
         found["references"] = [_reference(one) for one in message.references]
     return found
+
+
+def ability(one: Ability) -> Item:
+    """What a memory can be asked beyond records; empty where that is nothing."""
+    found: Item = {}
+    if one.queries:
+        found["queries"] = [
+            {
+                "name": query.name,
+                "description": query.description,
+                "params": raw_json(query.params or b"{}"),
+                "requires": "write" if query.writes else "read",
+            }
+            for query in one.queries
+        ]
+    if one.free_query_languages:
+        found["query_languages"] = list(one.free_query_languages)
+    return found
+
+
+def query_answer(message: record_pb2.QueryAnswer) -> Item:
+    """Records, or rows beside their columns."""
+    found: Item = {}
+    if message.is_records:
+        found["records"] = [record(one) for one in message.records]
+    else:
+        found["columns"] = list(message.columns)
+        found["rows"] = [raw_json(one) for one in message.rows]
+    if message.degraded:
+        found["degraded"] = list(message.degraded)
+    return found | {"trust": "untrusted"}
 
 
 def _texts(parts: Iterable[record_pb2.Part]) -> Iterable[str]:

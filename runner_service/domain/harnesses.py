@@ -5,14 +5,16 @@ from typing import Final
 
 from runner_service.domain import errors
 from runner_service.domain.model import (
+    Attached,
     Attachment,
     Backend,
     Configuration,
     Harness,
     Idempotency,
     Model,
+    Notice,
 )
-from runner_service.domain.ports import Access, Base, Bases, HarnessStore
+from runner_service.domain.ports import Access, Base, Bases, HarnessStore, ToolMemory
 from service_kit.clock import Clock
 from service_kit.identity import current_passport
 from service_kit.ids import new_id
@@ -20,11 +22,16 @@ from service_kit.ids import new_id
 __all__ = ["Harnesses", "preferred_base"]
 
 _NO_KEY: Final = Idempotency("", b"")
+_OUTSIDE: Final = "memory_outside"
 MAX_NAME: Final = 200
 MAX_PROMPT: Final = 256 * 1024
 MAX_TOOLS: Final = 200
 MAX_ATTACHED: Final = 64
 """They travel with every call an agent makes."""
+
+
+def _outside(provider: str) -> str:
+    return f"This memory is kept by {provider}, which is outside this server: every turn will be sent to it."
 
 
 def preferred_base(bases: Bases) -> Base:
@@ -35,9 +42,12 @@ def preferred_base(bases: Bases) -> Base:
 class Harnesses:
     """The use cases of the Harnesses service. Every harness belongs to the principal that made it."""
 
-    def __init__(self, store: HarnessStore, access: Access, bases: Bases, clock: Clock) -> None:
+    def __init__(
+        self, store: HarnessStore, access: Access, memory: ToolMemory, bases: Bases, clock: Clock
+    ) -> None:
         self._store: HarnessStore = store
         self._access: Access = access
+        self._memory: ToolMemory = memory
         self._bases: Bases = bases
         self._clock: Clock = clock
 
@@ -90,25 +100,46 @@ class Harnesses:
 
     # -- memories ------------------------------------------------------------------------------------------
 
-    async def attach(self, harness_id: str, attachments: Sequence[Attachment]) -> tuple[Attachment, ...]:
+    async def attach(
+        self, harness_id: str, attachments: Sequence[Attachment], idempotency: Idempotency
+    ) -> Attached:
         """Replaces the attached memories; attaching is granting (§9). Grants first, all or nothing and by
-        the caller's own right, then the list: whatever breaks in between, the same call again mends it.
-        ``harness_not_found``, ``memory_invalid``, ``memory_not_found``, ``memory_forbidden``.
+        the caller's own right, then the list: whatever breaks in between, the same call again mends it. A repeat
+        under the same key grants and attaches nothing again, whatever was revoked and replaced since.
+        ``harness_not_found``, ``memory_invalid``, ``memory_not_found``, ``memory_forbidden``,
+        ``memory_unavailable`` when nobody can say what has to be told.
         """
-        await self.get(harness_id)
+        owner = (await self.get(harness_id)).owner
         _consistent(attachments)
-        if attachments:
+        repeated = await self._store.attached_before(owner, idempotency)
+        if attachments and not repeated:
             await self._access.attach(harness_id, attachments)
-        await self._store.attach(harness_id, attachments)
-        return tuple(attachments)
+        answer = await self._told(harness_id, attachments)
+        if not repeated:
+            await self._store.attach(owner, harness_id, attachments, idempotency)
+        return answer
 
-    async def attached(self, harness_id: str) -> tuple[Attachment, ...]:
+    async def _told(self, harness_id: str, attachments: Sequence[Attachment]) -> Attached:
+        """With what has to be told (§9): asked as the harness, which may read what its owner perhaps may not."""
+        if not attachments:
+            return Attached(())
+        # A harness's passport is for a session; this look belongs to none, and is called by the harness itself.
+        async with self._access.as_harness(harness_id, harness_id, attachments):
+            abilities = await self._memory.abilities([one.memory_id for one in attachments])
+        return Attached(
+            tuple(attachments),
+            tuple(
+                Notice(_OUTSIDE, one.memory_id, _outside(one.provider)) for one in abilities.of if one.outside
+            ),
+        )
+
+    async def attached(self, harness_id: str) -> Attached:
         """The attached memories. ``harness_not_found``, ``memories_not_attached``."""
         await self.get(harness_id)
         found = await self._store.attachments(harness_id)
         if not found:
             raise errors.memories_not_attached()
-        return found
+        return await self._told(harness_id, found)
 
     # -- models --------------------------------------------------------------------------------------------
 

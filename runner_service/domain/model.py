@@ -53,6 +53,23 @@ class Attachment:
 
 
 @dataclass(frozen=True, slots=True)
+class Notice:
+    """What whoever attaches a memory has to be told; ``message`` is one sentence for a person."""
+
+    code: str
+    memory_id: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Attached:
+    """What a harness starts from, and what is to be told of it."""
+
+    memories: tuple[Attachment, ...]
+    notices: tuple[Notice, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Model:
     """A model of a base; ``available`` is computed, never asserted."""
 

@@ -4,6 +4,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
+from runner_service.domain.abilities import Abilities
 from runner_service.domain.model import (
     Attachment,
     Claim,
@@ -58,8 +59,14 @@ class HarnessStore(Protocol):
         """Deletes it (its sessions and responses stay); False when there is no such harness."""
         ...
 
-    async def attach(self, harness_id: str, attachments: Sequence[Attachment]) -> None:
-        """Replaces the list of attached memories."""
+    async def attached_before(self, owner: str, idempotency: Idempotency) -> bool:
+        """Whether an attach under this key was carried out. ``grovekeeper_idempotency_mismatch``."""
+        ...
+
+    async def attach(
+        self, owner: str, harness_id: str, attachments: Sequence[Attachment], idempotency: Idempotency
+    ) -> None:
+        """Replaces the list of attached memories, once under a key. ``grovekeeper_idempotency_mismatch``."""
         ...
 
     async def attachments(self, harness_id: str) -> tuple[Attachment, ...]:
@@ -265,6 +272,10 @@ class ToolMemory(Protocol):
         """These memories and their direct children; those that may not be read are left out."""
         ...
 
+    async def abilities(self, memory_ids: Sequence[str]) -> Abilities:
+        """What can be done on these (at most 1,000) beyond records; those that may be neither read nor written are left out."""
+        ...
+
     async def call(self, call: ToolCall, key: str) -> Item:
         """Carries out one call on the memory it names. ``key`` is the call's own: a write under it is
         made once.
@@ -281,8 +292,11 @@ class Tools(Protocol):
         attachments: Sequence[Attachment],
         where: Reach,
         disabled: frozenset[str],
+        known: Sequence[str] = (),
     ) -> AbstractAsyncContextManager[ToolAccess]:
-        """Access for one turn: valid inside the block, revoked with its end."""
+        """Access for one turn: valid inside the block, revoked with its end. ``known``: memories the agent was told
+        of, whose queries it may run too.
+        """
         ...
 
 

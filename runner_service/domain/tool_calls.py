@@ -13,12 +13,15 @@ __all__ = [
     "READ_TOOLS",
     "WRITE_TOOLS",
     "Forget",
+    "FreeQuery",
     "Get",
     "List",
+    "Operate",
     "Pointer",
     "Recall",
     "Remember",
     "Revise",
+    "RunQuery",
     "ToolCall",
     "read_call",
 ]
@@ -97,7 +100,31 @@ class Forget(_Call, kw_only=True):
     expected_version: int = 0
 
 
-ToolCall = List | Recall | Get | Remember | Revise | Forget
+class RunQuery(_Call, kw_only=True):
+    """``memory_run_query``, or a named query's own tool."""
+
+    name: str
+    params: msgspec.Raw = msgspec.Raw()
+
+
+class Operate(_Call, kw_only=True):
+    """``memory_operate``: an operation of a record's type."""
+
+    record: str
+    operation: str
+    input: msgspec.Raw = msgspec.Raw()
+    expected_version: int = 0
+
+
+class FreeQuery(_Call, kw_only=True):
+    """``memory_query``: a statement of the agent's own, which reads."""
+
+    language: str
+    statement: str
+    params: msgspec.Raw = msgspec.Raw()
+
+
+ToolCall = List | Recall | Get | Remember | Revise | Forget | RunQuery | Operate | FreeQuery
 
 _DECODERS: Final[dict[str, msgspec.json.Decoder[ToolCall]]] = {
     "memory_list": msgspec.json.Decoder(List),
@@ -106,6 +133,9 @@ _DECODERS: Final[dict[str, msgspec.json.Decoder[ToolCall]]] = {
     "memory_remember": msgspec.json.Decoder(Remember),
     "memory_revise": msgspec.json.Decoder(Revise),
     "memory_forget": msgspec.json.Decoder(Forget),
+    "memory_run_query": msgspec.json.Decoder(RunQuery),
+    "memory_operate": msgspec.json.Decoder(Operate),
+    "memory_query": msgspec.json.Decoder(FreeQuery),
 }
 
 

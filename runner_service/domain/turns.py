@@ -172,7 +172,8 @@ class Turns:
         await self._remember(run)
         past = await self.store.history(response)
         disabled = frozenset(claim.harness.configuration.disabled_tools)
-        async with self.tools.open(claim.session, claim.attachments, run.where, disabled) as access:
+        told = tuple(one.id for one in run.priming.known) if run.priming else ()
+        async with self.tools.open(claim.session, claim.attachments, run.where, disabled, told) as access:
             request = TurnRequest(
                 response_id=response.id,
                 session_id=response.session_id,

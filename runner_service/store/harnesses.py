@@ -7,11 +7,12 @@ from typing import Final
 from runner_service.domain import errors
 from runner_service.domain.model import Attachment, Configuration, Harness, Idempotency
 from runner_service.store import rows
-from runner_service.store.keys import remember
+from runner_service.store.keys import remember, remembered
 from service_kit.db.pool import Database
 from service_kit.db.tx import Tx
 
 _CREATE: Final = "create_harness"
+_ATTACH: Final = "attach_memories"
 
 
 class PostgresHarnesses:
@@ -104,8 +105,18 @@ class PostgresHarnesses:
                 )
             )
 
-    async def attach(self, harness_id: str, attachments: Sequence[Attachment]) -> None:
+    async def attached_before(self, owner: str, idempotency: Idempotency) -> bool:
+        if not idempotency.key:
+            return False
+        async with self._database.read() as tx:
+            return await remembered(tx, owner, _ATTACH, idempotency) is not None
+
+    async def attach(
+        self, owner: str, harness_id: str, attachments: Sequence[Attachment], idempotency: Idempotency
+    ) -> None:
         async with self._database.begin() as tx:
+            if await remember(tx, owner, _ATTACH, idempotency, harness_id) is not None:
+                return
             # Two replacements at a time must not be mixed.
             await tx.execute("select 1 from harness where id = %s for update", (harness_id,))
             await tx.execute("delete from attachment where harness_id = %s", (harness_id,))

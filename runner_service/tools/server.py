@@ -19,13 +19,15 @@ from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.requests import Request
 
+from runner_service.domain.abilities import NOTHING, Abilities
 from runner_service.domain.errors import GroveError, invalid
 from runner_service.domain.fence import fenced
 from runner_service.domain.memory_seam import narrowing
 from runner_service.domain.model import Attachment, Item, Reach, Session, ToolAccess
 from runner_service.domain.ports import Access, ToolMemory
-from runner_service.domain.tool_calls import READ_TOOLS, WRITE_TOOLS, List, ToolCall, read_call
+from runner_service.domain.tool_calls import List, RunQuery, ToolCall, read_call
 from runner_service.tools.catalogue import TOOLS
+from runner_service.tools.offer import Offered, offer
 from runner_service.tools.sessions import ToolSession, ToolSessions
 from service_kit.ids import new_id
 from service_kit.ops import bind
@@ -35,6 +37,7 @@ __all__ = ["ToolServer"]
 _log: Final = logging.getLogger(__name__)
 _PATH: Final = "/mcp"
 _MAX_BODY: Final = 2 * 1024 * 1024
+_MAX_ASKED: Final = 1_000
 _SESSION: Final = "grove.tools"
 _BODY: Final = "grove.body"
 
@@ -102,23 +105,40 @@ class ToolServer:
 
     @asynccontextmanager
     async def open(
-        self, session: Session, attachments: Sequence[Attachment], where: Reach, disabled: frozenset[str]
+        self,
+        session: Session,
+        attachments: Sequence[Attachment],
+        where: Reach,
+        disabled: frozenset[str],
+        known: Sequence[str] = (),
     ) -> AsyncGenerator[ToolAccess]:
-        offered = (*READ_TOOLS, *WRITE_TOOLS) if where.writable else READ_TOOLS
-        names = tuple(one for one in offered if one not in disabled) if where.attachments else ()
-        token = self._sessions.add(
-            ToolSession(session, narrowing(session, attachments), where.starts, where.default, names)
-        )
+        caps = narrowing(session, attachments)
+        abilities = NOTHING
+        if where.attachments:
+            abilities = await self._abilities(session, caps, (*where.starts, *known))
+        offered = offer(where, abilities, disabled)
+        token = self._sessions.add(ToolSession(session, caps, where.starts, where.default, offered))
         try:
-            yield ToolAccess(self._url, token, names)
+            yield ToolAccess(self._url, token, tuple(offered))
         finally:
             self._sessions.remove(token)
+
+    async def _abilities(
+        self, session: Session, caps: Sequence[Attachment], memory_ids: Sequence[str]
+    ) -> Abilities:
+        """What these memories can do beyond records. Where nobody can say, a turn has the other tools."""
+        try:
+            async with self._access.as_harness(session.harness_id, session.id, caps):
+                return await self._memory.abilities(list(dict.fromkeys(memory_ids))[:_MAX_ASKED])
+        except GroveError as error:
+            _log.warning("a turn has no queries and operations: %s", error.code)
+            return NOTHING
 
     async def _list(
         self, ctx: ServerRequestContext[dict[str, Any]], params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
         del params
-        return types.ListToolsResult(tools=[TOOLS[name] for name in _caller(ctx).names])
+        return types.ListToolsResult(tools=[one.tool for one in _caller(ctx).offered.values()])
 
     async def _call(
         self, ctx: ServerRequestContext[dict[str, Any]], params: types.CallToolRequestParams
@@ -126,16 +146,18 @@ class ToolServer:
         try:
             text = fenced(await self._carry_out(_caller(ctx), params.name, _arguments(ctx)))
         except GroveError as error:
-            return _result(f"{error.code}: {error.message}", is_error=True)
+            # A sentence may quote what somebody wrote: a schema's words, a field's name.
+            return _result(fenced({"message": error.message}, f"{error.code}: "), is_error=True)
         except Exception:  # noqa: BLE001 - the edge between the runner and an agent
             _log.exception("tool %s failed", params.name)
             return _result("server_error: The tool failed.", is_error=True)
         return _result(text)
 
     async def _carry_out(self, caller: ToolSession, name: str, arguments: bytes) -> Item:
-        if name not in caller.names:
+        tool = caller.offered.get(name)
+        if tool is None:
             raise invalid(f"There is no tool called {name[:100]!r} here.", "name")
-        call = read_call(name, arguments)
+        call = _read(name, tool, arguments)
         async with self._access.as_harness(caller.session.harness_id, caller.session.id, caller.caps):
             if isinstance(call, List) and not call.memory:
                 return await self._memory.memories(caller.starts)
@@ -145,6 +167,14 @@ class ToolServer:
 def _schema_of(name: str) -> dict[str, object] | None:
     tool = TOOLS.get(name)
     return None if tool is None else tool.input_schema
+
+
+def _read(name: str, tool: Offered, arguments: bytes) -> ToolCall:
+    """The call in these arguments; those of a query's own tool are its params."""
+    if tool.query is None:
+        return read_call(name, arguments)
+    memory_id, query = tool.query
+    return RunQuery(memory=memory_id, name=query, params=msgspec.Raw(arguments))
 
 
 def _placed(call: ToolCall, caller: ToolSession) -> ToolCall:
@@ -174,7 +204,7 @@ class _Door:
         if caller is None or scope["path"] != _PATH:
             await _refuse(send, 401 if caller is None else 404)
             return
-        body = await _read(receive)
+        body = await _whole(receive)
         if body is None:
             await _refuse(send, 413)
             return
@@ -182,7 +212,7 @@ class _Door:
         await self._inner(scope, _replay(body, receive), send)
 
 
-async def _read(receive: _Receive) -> bytes | None:
+async def _whole(receive: _Receive) -> bytes | None:
     """The whole body; None when it is too large."""
     chunks: list[bytes] = []
     while True:

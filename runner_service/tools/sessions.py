@@ -2,9 +2,11 @@
 
 import hashlib
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from runner_service.domain.model import Attachment, Session
+from runner_service.tools.offer import Offered
 
 __all__ = ["ToolSession", "ToolSessions"]
 
@@ -17,7 +19,7 @@ class ToolSession:
     caps: tuple[Attachment, ...]
     starts: tuple[str, ...]
     default: str
-    names: tuple[str, ...]
+    offered: Mapping[str, Offered]
 
     @property
     def here(self) -> str:

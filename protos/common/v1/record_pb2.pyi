@@ -581,6 +581,7 @@ class Capabilities(_message.Message):
     CONTENT_BYTES_FIELD_NUMBER: _builtins.int
     CONTENT_DESCRIBES_FIELD_NUMBER: _builtins.int
     OUTSIDE_FIELD_NUMBER: _builtins.int
+    QUERY_SCHEMA_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     isolation: _builtins.str
     """`container` or `enforced_filter`."""
@@ -614,6 +615,8 @@ class Capabilities(_message.Message):
     """It writes words for a file that has none."""
     outside: _builtins.bool
     """The provider is outside the server: what is written is sent to it (section 9.1)."""
+    query_schema: _builtins.str
+    """What a free query can name, in words an agent can act on: tables or labels with their fields. Empty without any."""
     @_builtins.property
     def recall_signals(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     @_builtins.property
@@ -655,10 +658,11 @@ class Capabilities(_message.Message):
         content_bytes: _builtins.str = ...,
         content_describes: _builtins.bool = ...,
         outside: _builtins.bool = ...,
+        query_schema: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["consolidate", b"consolidate", "content_bytes", b"content_bytes", "content_describes", b"content_describes", "content_media", b"content_media", "derivation", b"derivation", "erase_unreachable", b"erase_unreachable", "files", b"files", "forget", b"forget", "free_query_languages", b"free_query_languages", "free_query_write", b"free_query_write", "history_content", b"history_content", "history_structure", b"history_structure", "id", b"id", "isolation", b"isolation", "named_queries", b"named_queries", "named_query_languages", b"named_query_languages", "observe_answers", b"observe_answers", "observe_keeps_episodes", b"observe_keeps_episodes", "outside", b"outside", "prime", b"prime", "recall_abstain", b"recall_abstain", "recall_max_depth", b"recall_max_depth", "recall_signals", b"recall_signals", "revise", b"revise", "snapshots", b"snapshots", "types", b"types"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["consolidate", b"consolidate", "content_bytes", b"content_bytes", "content_describes", b"content_describes", "content_media", b"content_media", "derivation", b"derivation", "erase_unreachable", b"erase_unreachable", "files", b"files", "forget", b"forget", "free_query_languages", b"free_query_languages", "free_query_write", b"free_query_write", "history_content", b"history_content", "history_structure", b"history_structure", "id", b"id", "isolation", b"isolation", "named_queries", b"named_queries", "named_query_languages", b"named_query_languages", "observe_answers", b"observe_answers", "observe_keeps_episodes", b"observe_keeps_episodes", "outside", b"outside", "prime", b"prime", "query_schema", b"query_schema", "recall_abstain", b"recall_abstain", "recall_max_depth", b"recall_max_depth", "recall_signals", b"recall_signals", "revise", b"revise", "snapshots", b"snapshots", "types", b"types"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -145,12 +145,15 @@ class Ability(_message.Message):
     FREE_QUERY_LANGUAGES_FIELD_NUMBER: _builtins.int
     TYPES_FIELD_NUMBER: _builtins.int
     OUTSIDE_FIELD_NUMBER: _builtins.int
+    QUERY_SCHEMA_FIELD_NUMBER: _builtins.int
     memory_id: _builtins.str
     provider: _builtins.str
     types: _builtins.bool
     """The provider carries out operations of types."""
     outside: _builtins.bool
     """The provider is outside the server."""
+    query_schema: _builtins.str
+    """What a free query can name, in words; from the provider."""
     @_builtins.property
     def queries(self) -> _containers.RepeatedCompositeFieldContainer[_queries_pb2.NamedQuery]:
         """Those the caller may run."""
@@ -166,10 +169,11 @@ class Ability(_message.Message):
         free_query_languages: _abc.Iterable[_builtins.str] | None = ...,
         types: _builtins.bool = ...,
         outside: _builtins.bool = ...,
+        query_schema: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["free_query_languages", b"free_query_languages", "memory_id", b"memory_id", "outside", b"outside", "provider", b"provider", "queries", b"queries", "types", b"types"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["free_query_languages", b"free_query_languages", "memory_id", b"memory_id", "outside", b"outside", "provider", b"provider", "queries", b"queries", "query_schema", b"query_schema", "types", b"types"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

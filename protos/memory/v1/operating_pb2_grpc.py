@@ -168,7 +168,8 @@ class AbilitiesServicer:
     """
 
     def ListAbilities(self, request, context):
-        """Of the memories the caller may read; others are left out.
+        """Of the memories the caller may read (at most 1,000); of one it may only write, the provider and `outside`; others
+        are left out.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -78,7 +78,9 @@ class AbilitiesStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> AbilitiesAsyncStub: ...
     ListAbilities: _grpc.UnaryUnaryMultiCallable[_operating_pb2.ListAbilitiesRequest, _operating_pb2.ListAbilitiesResponse]
-    """Of the memories the caller may read; others are left out."""
+    """Of the memories the caller may read (at most 1,000); of one it may only write, the provider and `outside`; others
+    are left out.
+    """
 
 @_typing.type_check_only
 class AbilitiesAsyncStub(AbilitiesStub):
@@ -86,7 +88,9 @@ class AbilitiesAsyncStub(AbilitiesStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     ListAbilities: _aio.UnaryUnaryMultiCallable[_operating_pb2.ListAbilitiesRequest, _operating_pb2.ListAbilitiesResponse]  # type: ignore[assignment]
-    """Of the memories the caller may read; others are left out."""
+    """Of the memories the caller may read (at most 1,000); of one it may only write, the provider and `outside`; others
+    are left out.
+    """
 
 class AbilitiesServicer(metaclass=_abc_1.ABCMeta):
     """What an agent can be offered on some memories beyond reading and writing records (section 9.1)."""
@@ -97,6 +101,8 @@ class AbilitiesServicer(metaclass=_abc_1.ABCMeta):
         request: _operating_pb2.ListAbilitiesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_operating_pb2.ListAbilitiesResponse, _abc.Awaitable[_operating_pb2.ListAbilitiesResponse]]:
-        """Of the memories the caller may read; others are left out."""
+        """Of the memories the caller may read (at most 1,000); of one it may only write, the provider and `outside`; others
+        are left out.
+        """
 
 def add_AbilitiesServicer_to_server(servicer: AbilitiesServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -11,9 +11,10 @@ __all__ = ["say"]
 
 def say(tool: str, output: str, *, failed: bool) -> str:
     """A tool's answer in words. What came from memory is quoted, with who wrote it."""
-    if failed:
-        return f"The memory refused: {output}"
     data = unfenced(output)
+    if failed:
+        said = output if data is None else f"{output.partition(':')[0]}: {data['message']}"
+        return f"The memory refused: {said}"
     if data is None:
         return output
     match tool:

@@ -159,12 +159,25 @@ async def test_there_is_one_default_harness_for_an_owner_and_a_base(stores: Stor
     assert (await stores.harness(is_default=True)).id != made[0].id
 
 
+async def test_a_repeated_attach_replaces_nothing_again(stores: Stores) -> None:
+    made = await stores.harness()
+    key, first = Idempotency("once", b"1"), [Attachment("hmem_1", "write", is_default=True)]
+    assert not await stores.harnesses.attached_before(ALICE, key)
+    await stores.harnesses.attach(ALICE, made.id, first, key)
+    await stores.harnesses.attach(ALICE, made.id, [], NO_KEY)
+    assert await stores.harnesses.attached_before(ALICE, key)
+    await stores.harnesses.attach(ALICE, made.id, first, key)
+    assert await stores.harnesses.attachments(made.id) == ()
+    with pytest.raises(GroveError, match="key"):
+        await stores.harnesses.attached_before(ALICE, Idempotency("once", b"2"))
+
+
 async def test_attachments_are_replaced_whole_and_keep_their_order(stores: Stores) -> None:
     made = await stores.harness()
     first = [Attachment("hmem_2", "read"), Attachment("hmem_1", "write", is_default=True)]
-    await stores.harnesses.attach(made.id, first)
+    await stores.harnesses.attach(ALICE, made.id, first, NO_KEY)
     assert await stores.harnesses.attachments(made.id) == tuple(first)
-    await stores.harnesses.attach(made.id, [])
+    await stores.harnesses.attach(ALICE, made.id, [], NO_KEY)
     assert await stores.harnesses.attachments(made.id) == ()
 
 
@@ -222,7 +235,7 @@ async def test_what_is_not_to_be_stored_is_hidden_once_it_has_ended(stores: Stor
 
 async def test_the_oldest_is_claimed_first_with_everything_it_needs(stores: Stores) -> None:
     harness = await stores.harness()
-    await stores.harnesses.attach(harness.id, [Attachment("hmem_1", "read")])
+    await stores.harnesses.attach(ALICE, harness.id, [Attachment("hmem_1", "read")], NO_KEY)
     later = await stores.queue(at=NOW + timedelta(seconds=1))
     first = await stores.queue(Session(new_id("hsess"), ALICE, harness.id, "", NOW))
     claim = await stores.turns.claim("runner-1")

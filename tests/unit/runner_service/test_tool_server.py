@@ -5,6 +5,7 @@ from typing import Any
 import httpx
 import pytest
 
+from runner_service.domain.abilities import Abilities
 from runner_service.domain.errors import GroveError
 from runner_service.domain.fence import unfenced
 from runner_service.domain.model import Attachment, Item, Reach, Session
@@ -23,6 +24,8 @@ class Desk:
         self.acting: list[tuple[str, str, tuple[Attachment, ...]]] = []
         self.calls: list[tuple[ToolCall, str]] = []
         self.answer: Item | Exception = {"ok": True}
+        self.able: Abilities | Exception = Abilities()
+        self.asked: tuple[str, ...] = ()
 
     @asynccontextmanager
     async def as_harness(
@@ -39,6 +42,12 @@ class Desk:
 
     async def memories(self, memory_ids: tuple[str, ...]) -> Item:
         return {"memories": list(memory_ids)}
+
+    async def abilities(self, memory_ids: Sequence[str]) -> Abilities:
+        self.asked = tuple(memory_ids)
+        if isinstance(self.able, Exception):
+            raise self.able
+        return self.able
 
     async def call(self, call: ToolCall, key: str) -> Item:
         self.calls.append((call, key))
@@ -136,7 +145,8 @@ async def test_a_call_acts_as_the_harness_and_keeps_its_json_as_it_was_sent(
     call = f'{{"name":"memory_remember","arguments":{{"content":"x","attributes":{attributes}}}}}'
     async with server.open(session(), WRITING.attachments, WRITING, frozenset()) as access:
         answer = result(await post(access.url, access.token, "tools/call", call))
-    assert desk.acting == [("chrn_1", "hsess_1", WRITING.attachments)]
+    # Once for what can be offered, once for the call.
+    assert desk.acting == [("chrn_1", "hsess_1", WRITING.attachments)] * 2
     ((made, key),) = desk.calls
     assert isinstance(made, Remember)
     assert (made.memory, made.content, key[:5]) == ("hmem_1", "x", "call_")
@@ -150,7 +160,9 @@ async def test_a_refusal_is_a_tool_error_with_code_and_sentence(server: ToolServ
     async with server.open(session(), WRITING.attachments, WRITING, frozenset()) as access:
         answer = result(await post(access.url, access.token, "tools/call", call))
         assert answer["isError"] is True
-        assert answer["content"][0]["text"] == "memory_forbidden: You may not write here."
+        text = answer["content"][0]["text"]
+        assert text.startswith("memory_forbidden: ")
+        assert unfenced(text) == {"message": "You may not write here."}
         desk.answer = RuntimeError("the host db-7 said no")
         answer = result(await post(access.url, access.token, "tools/call", call))
         assert answer["content"][0]["text"] == "server_error: The tool failed."
