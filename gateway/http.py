@@ -41,7 +41,7 @@ MAX_DEPTH: Final = 100
 _OPENING: Final = (b"[", b"{")
 _NESTING: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"|[\[{\]}]', re.DOTALL)
 _KEY: Final = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]{0,253}[\x21-\x7e])?")
-_ETAG: Final = re.compile(r'"?([1-9][0-9]{0,9})"?')
+_ETAG: Final = re.compile(r'"([1-9][0-9]{0,9})"|([1-9][0-9]{0,9})')
 _NUL: Final = "\x00"
 _LISTS: Final = (list[str], list[Text])
 _INSTANTS: Final = ("as_of", "since", "until")
@@ -185,7 +185,7 @@ def expected_version(request: Request, stated: int | None) -> int:
     if header is None or header.strip() == "*":
         return stated or 0
     found = _ETAG.fullmatch(header.strip())
-    matched = 0 if found is None else int(found[1])
+    matched = 0 if found is None else int(found[1] or found[2])
     if not 0 < matched < 2**31:
         raise invalid('If-Match names one version, as in "3".', "If-Match")
     if stated is not None and stated != matched:

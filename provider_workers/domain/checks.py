@@ -13,6 +13,7 @@ from provider_workers.domain.model import Capabilities, Changes, Draft, Part, Qu
 CORE_TYPES: Final = frozenset({"episode", "fact", "note", "procedure", "link"})
 EXTENSION: Final = "x."
 ROLES: Final = frozenset({"", "user", "assistant", "system", "tool"})
+_ADDRESSES: Final = ("url", "address")
 _BOUNDS: Final = frozenset({"valid_from", "valid_to"})
 
 
@@ -21,6 +22,7 @@ def draft(stated: Draft, capabilities: Capabilities) -> None:
     record_type(stated.type)
     _content(stated.content, capabilities, may_be_empty=stated.type == "link" or _extends(stated.type))
     _attributes(stated.attributes)
+    _link(stated)
     _references(stated.references)
     _interval(stated.valid_from, stated.valid_to)
 
@@ -56,6 +58,7 @@ def revised(merged: Draft) -> None:
     """A record as a revision leaves it."""
     if not merged.content and not (merged.type == "link" or _extends(merged.type)):
         raise errors.invalid_content("A record needs content.")
+    _link(merged)
     _interval(merged.valid_from, merged.valid_to)
 
 
@@ -162,6 +165,19 @@ def _attributes(raw: bytes) -> None:
         msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
     except (UnicodeDecodeError, msgspec.MsgspecError, RecursionError):
         raise errors.invalid("The attributes are not a JSON object.", "attributes") from None
+
+
+def _link(stated: Draft) -> None:
+    """A link is an address, in its attributes, and a description (section 4.1); it has no bytes of its own."""
+    if stated.type != "link":
+        return
+    held = msgspec.json.decode(stated.attributes or b"{}", type=dict[str, msgspec.Raw])
+    if not any(bytes(held.get(name, b"")).strip()[:1] == b'"' and len(held[name]) > 2 for name in _ADDRESSES):
+        raise errors.invalid_content(
+            "A link says what it points to: attributes.url or attributes.address is a text.", "attributes"
+        )
+    if any(part.type == "file" for part in stated.content):
+        raise errors.invalid_content("A link has no content but the words that describe it.")
 
 
 def _references(references: Sequence[Reference]) -> None:

@@ -68,7 +68,7 @@ def left(stack: Stack, word: str) -> list[str]:
     return [place for place, holds in places.items() if holds]
 
 
-@pytest.mark.requirement("ME-5.2-04")
+@pytest.mark.requirement("ME-5.2-04", "ME-5.2-05", "ME-5.2-08")
 def test_after_an_erase_no_dump_no_valkey_and_no_log_has_the_words(stack: Stack, alice: Person, word: str):
     memory, path = (made := alice.plant("Place")), f"/v1/memories/{made}"
     fact = alice.post(

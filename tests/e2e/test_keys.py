@@ -155,6 +155,7 @@ def test_a_write_sent_again_under_its_key_answers_the_same_and_is_done_once(alic
     assert write.effects(alice, at) == 1
 
 
+@pytest.mark.requirement("ME-5.1-07")
 @pytest.mark.parametrize("name", WRITES)
 def test_ten_of_a_write_at_once_under_one_key_are_one_write_with_one_answer(alice: Person, name: str):
     write, at, key = WRITES[name], _place(alice), uuid.uuid4().hex

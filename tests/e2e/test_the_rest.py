@@ -39,8 +39,8 @@ def test_a_records_id_is_the_providers_and_anything_may_stand_in_its_place(alice
 def test_core_types_and_extensions_are_written_and_others_refused(alice: Person):
     memory = f"/v1/memories/{alice.plant('Types')}"
     for kind in ("episode", "fact", "note", "procedure", "link", "x.anything.at-all_5"):
-        made = alice.post(f"{memory}/records", {"type": kind, "content": "Penguins swim."})
-        assert made["type"] == kind
+        body = {"type": kind, "content": "Penguins swim.", "attributes": {"url": "https://example.org"}}
+        assert alice.post(f"{memory}/records", body)["type"] == kind
     for kind in ("memo", "Fact", "x", "x.", "X.y"):
         body = {"type": kind, "content": "Penguins swim."}
         assert (

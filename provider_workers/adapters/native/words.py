@@ -31,10 +31,11 @@ _TOKEN: Final = re.compile(rf"([{_UNSPACED}]+)|([^\W_{_UNSPACED}]+)|(\S)")
 
 
 def text_of(kind: str, parts: Sequence[Part], attributes: bytes) -> str:
-    """What a record says. A link says in its attributes what it points to."""
+    """What a record says. A link says in its attributes what it points to, and in its content what that is."""
     said = "\n\n".join(text for text in (_said(part) for part in parts) if text.strip())
-    if not said and kind == "link":
-        said = "\n".join(one for one in _object(attributes).values() if isinstance(one, str))
+    if kind == "link":
+        pointed = [one for one in _object(attributes).values() if isinstance(one, str)]
+        said = "\n".join([*pointed, said] if said else pointed)
     return said.replace("\0", "")
 
 

@@ -103,6 +103,13 @@ async def test_a_link_without_content_is_found_by_what_it_points_to(subject: Sub
     link = Draft("link", (), b'{"url":"https://example.org/handbook","description":"Warranty handbook"}')
     one = await subject.adapter.remember(memory, link, Stamp(ALICE))
     assert [hit.record.id for hit in (await subject.ask(memory, text="warranty")).hits] == [one.id]
+    described = Draft("link", words("Where the spare keys hang."), b'{"address":"the hall of Mill Street 5"}')
+    two = await subject.adapter.remember(memory, described, Stamp(ALICE))
+    for text in ("keys", "hall"):
+        assert [hit.record.id for hit in (await subject.ask(memory, text=text)).hits] == [two.id]
+    with pytest.raises(GroveError) as refused:
+        await subject.adapter.revise(memory, two.id, Changes(attributes=b"{}"), 0, Stamp(ALICE))
+    assert (refused.value.code, refused.value.param) == ("memory_invalid", "attributes")
 
 
 async def test_a_very_long_record_is_kept_and_found_by_its_last_words(subject: Subject):

@@ -78,6 +78,7 @@ def deployment(service_database: Callable[[str], str]) -> Generator[Deployment]:
     made.close()
 
 
+@pytest.mark.requirement("ME-5.3-01", "ME-5.3-04", "ME-5.2-01", "ME-4-06", "ME-6.2-03")
 @pytest.mark.slow
 @pytest.mark.timeout(0)
 def test_no_answer_differs_from_the_models(deployment: Deployment) -> None:

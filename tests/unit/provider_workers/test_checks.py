@@ -47,10 +47,23 @@ def test_what_no_provider_takes_is_refused_with_its_code(check: Callable[[], Non
     assert refused.value.message[0].isupper()
 
 
+@pytest.mark.parametrize(
+    "attributes", [b"", b"{}", b'{"url":""}', b'{"url":5}', b'{"address":null}', b'{"at":"x"}']
+)
+def test_a_link_without_an_address_is_refused(attributes: bytes):
+    link = Draft("link", (Part("text", "A handbook."),), attributes)
+    with pytest.raises(GroveError) as refused:
+        checks.draft(link, NATIVE)
+    assert (refused.value.code, refused.value.param) == ("memory_invalid", "attributes")
+    with pytest.raises(GroveError):
+        checks.revised(link)
+
+
 def test_what_every_provider_takes_passes():
-    checks.draft(Draft("link"), NATIVE)
+    checks.draft(Draft("link", attributes=b'{"url":"https://a"}'), NATIVE)
+    checks.draft(Draft("link", (Part("text", "A handbook."),), b'{"address": "desk 4" }'), NATIVE)
     checks.draft(Draft("x.board.card"), NATIVE)
-    checks.revised(Draft("link"))
+    checks.revised(Draft("link", attributes=b'{"url":"https://a"}'))
     checks.changes(Changes(clear=frozenset({"valid_to"})), NATIVE)
     checks.question(Question(Selection(filter=condition("type", "exists", b""))))
     assert checks.content_bytes((Part("text", "é"), Part("x.a", raw=b"{}"))) == 4
