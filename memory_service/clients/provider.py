@@ -52,6 +52,7 @@ SAFE: Final = tuple(
 """What may be sent twice."""
 
 _OUT_OF_REACH: Final = {"grovekeeper_unavailable", "grovekeeper_deadline", "server_error"}
+_LEFT_OUT: Final = "grovekeeper_method_not_allowed"
 
 
 class GrpcProvider:
@@ -198,10 +199,14 @@ class GrpcProvider:
 
 @asynccontextmanager
 async def reachable() -> AsyncGenerator[None]:
-    """A provider that does not answer is ``memory_unavailable`` (Memories, section 12)."""
+    """A provider that does not answer is ``memory_unavailable``, and what it does not carry out at all
+    ``memory_unsupported`` (Memories, section 12).
+    """
     try:
         yield
     except GroveError as error:
+        if error.code == _LEFT_OUT:
+            raise GroveError("memory_unsupported", "The provider of this memory does not do that.") from error
         if error.code not in _OUT_OF_REACH:
             raise
         raise GroveError("memory_unavailable", "The memory's provider did not answer; try again.") from error

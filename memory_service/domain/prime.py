@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from memory_service.domain.describe import Describer
 from memory_service.domain.errors import GroveError
-from memory_service.domain.model import Address, Page, Primed, Privilege
+from memory_service.domain.model import Address, Page, Primed, Privilege, Record
 from memory_service.domain.ports import AccessTree, Descriptions, Provider
 from memory_service.domain.recall import MAX_CHILDREN
 from memory_service.domain.references import References
@@ -34,10 +34,19 @@ class Prime:
             raise
         children, records = await asyncio.gather(
             self._access.children(memory_id, Page(MAX_CHILDREN), Privilege.READ),
-            self._provider.prime(Address(memory.description.provider, memory_id)),
+            self._relevant(Address(memory.description.provider, memory_id)),
         )
         return Primed(
             memory,
             await self._describer.places(children.nodes),
             await self._references.resolve(records),
         )
+
+    async def _relevant(self, address: Address) -> tuple[Record, ...]:
+        """What the provider marks as always relevant; one that marks nothing leaves the memory its description."""
+        try:
+            return await self._provider.prime(address)
+        except GroveError as error:
+            if error.code == "memory_unsupported":
+                return ()
+            raise

@@ -11,7 +11,7 @@ from google.protobuf.message import DecodeError
 from protos.common.v1 import common_pb2
 from service_kit.errors import TABLE, GroveError, internal
 
-__all__ = ["ERROR_KEY", "PASSPORT_KEY", "from_error", "status_of", "to_bytes"]
+__all__ = ["ERROR_KEY", "PASSPORT_KEY", "from_error", "status_of", "to_bytes", "unimplemented"]
 
 ERROR_KEY: Final = "grove-error-bin"
 PASSPORT_KEY: Final = "grove-passport"
@@ -24,6 +24,11 @@ _log: Final = logging.getLogger(__name__)
 def status_of(error: GroveError) -> grpc.StatusCode:
     """The gRPC status of an error's code."""
     return grpc.StatusCode[error.rule.grpc]
+
+
+def unimplemented() -> GroveError:
+    """A method that a peer, which may be anybody's, does not carry out."""
+    return GroveError("grovekeeper_method_not_allowed", "This part of the server does not do that.")
 
 
 def to_bytes(error: GroveError) -> bytes:
@@ -51,6 +56,8 @@ def from_error(failure: grpc.aio.AioRpcError) -> GroveError:
             return GroveError("grovekeeper_too_large", "The request or its answer is too large.")
         case grpc.StatusCode.RESOURCE_EXHAUSTED:
             return GroveError("grovekeeper_unavailable", "The server is too busy; try again.")
+        case grpc.StatusCode.UNIMPLEMENTED:
+            return unimplemented()
         case code:
             _log.error("a call failed with %s and no error of ours: %s", code.name, failure.details())
             return internal()

@@ -116,9 +116,7 @@ def test_a_child_lies_below_its_root_and_is_kept_by_the_same_provider(tree: Tree
         refusal(tree.send("POST", "", body), 404, "memory_not_found")
 
 
-@pytest.mark.requirement(
-    "ME-2-03", "ME-4-01", "ME-4-09", "ME-4-10", "ME-5.1-05", "ME-13-04", "SU-revisions-02"
-)
+@pytest.mark.requirement("ME-4-01", "ME-4-09", "ME-4-10", "ME-5.1-05", "ME-13-04", "SU-revisions-02")
 def test_a_fact_is_kept_as_stated_and_stamped_by_the_server(tree: Tree):
     forged: Json = {
         "id": "hrec_mine",

@@ -151,3 +151,45 @@ def test_what_was_placed_is_recorded_in_tokens_by_memory(alice: Person):
     (primed,) = done["metadata"]["grovekeeper_primed"]
     assert primed["memory_id"] == memory
     assert primed["estimated_tokens"] > 0
+
+
+@pytest.mark.requirement("ME-2-03")
+def test_what_the_server_writes_of_a_memory_cannot_be_supplied(alice: Person):
+    forged: Json = {
+        "id": "hmem_mine",
+        "ancestors": ["hmem_other"],
+        "privileges": ["read"],
+        "records": {"count": 7},
+        "createdAt": 1,
+        "updatedAt": 1,
+    }
+    made = alice.post(
+        "/v1/memories", {"name": "Mine", "description": "All mine.", "restricted": True, **forged}
+    )
+    assert (made["name"], made["description"], made["restricted"]) == ("Mine", "All mine.", True)
+    for memory in (made, alice.put(f"/v1/memories/{made['id']}", {"description": "Still mine.", **forged})):
+        assert not {name for name in forged if memory[name] == forged[name]}
+
+
+VOCABULARY = {
+    *(
+        "response.created",
+        "response.in_progress",
+        "response.completed",
+        "response.incomplete",
+        "response.failed",
+    ),
+    *("response.output_item.added", "response.output_item.done"),
+    *("response.content_part.added", "response.content_part.done"),
+    *("response.output_text.delta", "response.output_text.done", "response.output_text.annotation.added"),
+    *("response.reasoning_summary_part.added", "response.reasoning_summary_part.done"),
+    "response.reasoning_summary_text.delta",
+    *("response.function_call_arguments.delta", "response.function_call_arguments.done", "error"),
+}
+
+
+@pytest.mark.requirement("SU-streaming-08")
+def test_only_events_of_the_vocabulary_are_streamed(alice: Person):
+    harness = alice.harness("Desk", {"memory_id": alice.plant("Desk"), "access": "write", "default": True})
+    for text in ("Remember: Owls fly at night.", "Recall: What do owls do?", "Reply with exactly: ok"):
+        assert {event["type"] for event in alice.stream(text, harness).events} <= VOCABULARY

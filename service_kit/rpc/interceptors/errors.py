@@ -6,7 +6,7 @@ from typing import Any, Final, NoReturn
 import grpc
 
 from service_kit.errors import GroveError, internal
-from service_kit.rpc.status import ERROR_KEY, status_of, to_bytes
+from service_kit.rpc.status import ERROR_KEY, status_of, to_bytes, unimplemented
 
 __all__ = ["as_grove_error", "refuse"]
 
@@ -14,11 +14,13 @@ _log: Final = logging.getLogger(__name__)
 
 
 def as_grove_error(error: Exception, method: str) -> GroveError:
-    """``error`` if it is ours; else it is logged with its traceback and hidden."""
+    """``error`` if it is ours, what a servicer left out as that; else it is logged with its traceback and hidden."""
     if isinstance(error, GroveError):
         if error.code == "server_error":
             _log.error("%s failed: %s", method, error.message, exc_info=error)
         return error
+    if isinstance(error, NotImplementedError):
+        return unimplemented()
     _log.error("%s failed: %s", method, type(error).__name__, exc_info=error)
     return internal()
 

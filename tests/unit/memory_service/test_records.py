@@ -3,7 +3,16 @@ from datetime import UTC, datetime
 
 import pytest
 
-from memory_service.domain.model import Idempotency, Page, Privilege, Question, Record, Reference, Stated
+from memory_service.domain.model import (
+    Address,
+    Idempotency,
+    Page,
+    Privilege,
+    Question,
+    Record,
+    Reference,
+    Stated,
+)
 from memory_service.domain.prime import Prime
 from memory_service.domain.recall import MAX_CHILDREN, Recall
 from memory_service.domain.records import Records
@@ -197,3 +206,14 @@ async def test_priming_leaves_out_what_the_caller_may_not_read() -> None:
     primed = await house.prime.prime(["a", "unknown", "b"])
     assert [one.memory.node.id for one in primed] == ["b"]
     assert [record.id for record in primed[0].records] == ["hrec_1"]
+
+
+async def test_priming_goes_on_without_a_provider_that_marks_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    house = House("a")
+
+    async def left_out(_: Address) -> tuple[Record, ...]:
+        raise GroveError("memory_unsupported", "The provider of this memory does not do that.")
+
+    monkeypatch.setattr(house.keeper, "prime", left_out)
+    (primed,) = await house.prime.prime(["a"])
+    assert (primed.memory.node.id, primed.records) == ("a", ())

@@ -249,7 +249,7 @@ async def test_an_unknown_method_is_our_own_fault(echo: Served, alice: Passport)
     async with channel(echo.address, echo.settings) as known:
         with use_passport(alice):
             nothing = cast("Callable[[bytes], Awaitable[object]]", known.unary_unary(f"/{SERVICE}/Nothing"))
-            assert (await failure(nothing(b""))).code == "server_error"
+            assert (await failure(nothing(b""))).code == "grovekeeper_method_not_allowed"
 
 
 async def test_an_error_of_a_newer_peer_is_a_server_error(
