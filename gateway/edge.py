@@ -21,6 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from gateway import errors
 from gateway.http import SLASH
 from gateway.limits import RateLimits
+from gateway.multipart import MAX_REST_BYTES, too_large
 from gateway.observed import Observation
 from gateway.revisions import REVISIONS, Name, revision
 from gateway.schemas.discovery import DEFAULT_VERSION, VERSIONS
@@ -32,6 +33,8 @@ __all__ = ["DISCOVERY", "Door", "Edge", "Limits"]
 
 DISCOVERY: Final = "/v1/uhp"
 """The one address that needs no credential."""
+UPLOADS: Final = ("POST", "/v1/files")
+"""Whose body is a file, with a limit of its own."""
 TURNS: Final = ("POST", "/v1/responses")
 """What starts a turn."""
 
@@ -50,6 +53,7 @@ class Limits:
 
     body: int
     headers: int
+    file: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,14 +187,21 @@ class _Exchange:
         if head > limits.headers:
             raise _too_large("The address and headers of this request", limits.headers)
         declared = self._headers.get(b"content-length", b"0")
-        if declared.isdigit() and int(declared) > limits.body:
+        if declared.isdigit():
+            self._check_body(int(declared))
+
+    def _check_body(self, size: int) -> None:
+        limits = self._edge.limits
+        if (self._scope["method"], self._scope["path"]) == UPLOADS:
+            if size > limits.file + MAX_REST_BYTES:
+                raise too_large(limits.file)
+        elif size > limits.body:
             raise _too_large("The body of this request", limits.body)
 
     async def _receive(self) -> Message:
         message = await self._receive_inner()
         self._received += len(message.get("body", b""))
-        if self._received > self._edge.limits.body:
-            raise _too_large("The body of this request", self._edge.limits.body)
+        self._check_body(self._received)
         return message
 
     async def _send(self, message: Message) -> None:

@@ -44,11 +44,13 @@ def response(error: GroveError, headers: Mapping[str, str] | None = None) -> Res
         param=error.param,
         detail={**detail, "trace_id": telemetry.trace_id()},
     )
-    retry = {"Retry-After": str(detail["retry_after"])} if "retry_after" in detail else {}
+    said = {"Retry-After": str(detail["retry_after"])} if "retry_after" in detail else {}
+    if status == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE and "bytes" in detail:
+        said["Content-Range"] = f"bytes */{detail['bytes']}"  # RFC 9110 §15.5.17
     return Response(
         msgspec.json.encode(Envelope(error=fault), enc_hook=str),
         status,
-        {**_HEADERS.get(status, {}), **retry, **(headers or {})},
+        {**_HEADERS.get(status, {}), **said, **(headers or {})},
         media_type=JSON,
     )
 

@@ -22,6 +22,7 @@ from gateway import errors, openapi
 from gateway.clients import (
     audit,
     authz,
+    files,
     groups,
     harnesses,
     jobs,
@@ -38,6 +39,7 @@ from gateway.protocol import limited_protocol
 from gateway.routes import access as access_routes
 from gateway.routes import audit as audit_routes
 from gateway.routes import discovery as discovery_routes
+from gateway.routes import files as file_routes
 from gateway.routes import groups as group_routes
 from gateway.routes import harnesses as harness_routes
 from gateway.routes import jobs as job_routes
@@ -70,6 +72,7 @@ class Clients:
     memories: memories.MemoriesClient
     records: records.RecordsClient
     snapshots: snapshots.SnapshotsClient
+    files: files.FilesClient
     harnesses: harnesses.HarnessesClient
     responses: responses.ResponsesClient
     health: HealthClient
@@ -99,6 +102,7 @@ async def connected(settings: GatewaySettings) -> AsyncGenerator[Clients]:
             memories=memories.MemoriesClient(to_memory),
             records=records.RecordsClient(to_memory),
             snapshots=snapshots.SnapshotsClient(to_memory),
+            files=files.FilesClient(to_memory),
             harnesses=harnesses.HarnessesClient(to_runner),
             responses=responses.ResponsesClient(to_runner, patience),
             health=HealthClient(to_authz),
@@ -136,6 +140,7 @@ def application(settings: GatewaySettings, clients: Clients, rates: RateLimits) 
     record_routes.writing(app, clients.records)
     snapshot_routes.routes(app, clients.snapshots)
     snapshot_routes.consolidations(app, clients.snapshots)
+    file_routes.routes(app, clients.files, settings.file_limit_bytes)
     memory_routes.routes(app, clients.memories)
     memory_routes.grants(app, clients.authz)
     response_routes.routes(app, clients.responses, settings.stream_keepalive_s)
@@ -151,7 +156,11 @@ def application(settings: GatewaySettings, clients: Clients, rates: RateLimits) 
         Edge,
         door=Door(clients.authz.authenticate, Source(networks(settings.trusted_proxies)), rates),
         revision=settings.memories_revision,
-        limits=Limits(body=settings.body_limit_bytes, headers=settings.header_limit_bytes),
+        limits=Limits(
+            body=settings.body_limit_bytes,
+            headers=settings.header_limit_bytes,
+            file=settings.file_limit_bytes,
+        ),
     )
     _document(app)
     return app

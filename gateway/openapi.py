@@ -12,16 +12,24 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from gateway.openapi_errors import codes_of, error_responses
-from gateway.openapi_headers import IF_MATCH, KEY, LAST_EVENT_ID, answered_headers, asked_headers
+from gateway.openapi_headers import (
+    IF_MATCH,
+    IF_NONE_MATCH,
+    KEY,
+    LAST_EVENT_ID,
+    answered_headers,
+    asked_headers,
+)
 from gateway.schemas.base import Answer, Ask
 from gateway.schemas.examples import EXAMPLES
 
-__all__ = ["ERRORS", "IF_MATCH", "KEY", "LAST_EVENT_ID", "describe", "document"]
+__all__ = ["ERRORS", "IF_MATCH", "KEY", "LAST_EVENT_ID", "binary", "describe", "document", "form"]
 
 Json: TypeAlias = dict[str, Any]
 
 _REF: Final = "#/components/schemas/{name}"
 _JSON: Final = "application/json"
+_FORM: Final = "multipart/form-data"
 _ERRORS: Final = "x-errors"
 _HEADERS: Final = "x-headers"
 _SHOWN: Final = {kind.__name__: example for kind, example in EXAMPLES.items()}
@@ -54,16 +62,37 @@ def describe(
     if body is not None:
         extra["requestBody"] = {"required": True, "content": {_JSON: _shown(body)}}
     if query is not None:
-        extra["parameters"] = [
-            {
-                "name": field.encode_name,
-                "in": "query",
-                "required": field.required,
-                "schema": _plain(field.type),
-            }
-            for field in msgspec.structs.fields(query)
-        ]
+        extra["parameters"] = _parameters(query)
     return extra
+
+
+def form(answer: type[Answer], body: type[Ask], *, headers: tuple[str, ...], errors: tuple[str, ...]) -> Json:
+    """``openapi_extra`` of a route that takes a form with a file."""
+    extra = describe(answer, headers=headers, errors=errors)
+    extra["requestBody"] = {"required": True, "content": {_FORM: _shown(body)}}
+    return extra
+
+
+def binary(query: type[Ask], *, headers: tuple[str, ...], errors: tuple[str, ...]) -> Json:
+    """``openapi_extra`` of a route that answers bytes, all or some of them."""
+    content = {"*/*": {"schema": {"type": "string", "format": "binary"}}}
+    return {
+        "parameters": _parameters(query),
+        "responses": {
+            "200": {"description": "The bytes.", "content": content},
+            "206": {"description": "Those of the range.", "content": content},
+            "304": {"description": "The client has them.", "content": {}},
+        },
+        _ERRORS: list(errors),
+        _HEADERS: list(headers),
+    }
+
+
+def _parameters(query: type[Ask]) -> list[Json]:
+    return [
+        {"name": field.encode_name, "in": "query", "required": field.required, "schema": _plain(field.type)}
+        for field in msgspec.structs.fields(query)
+    ]
 
 
 def _shown(kind: type[msgspec.Struct]) -> Json:
@@ -104,7 +133,7 @@ def _complete(path: str, operation: Json) -> dict[str, Json]:
     _exemplify(operation.get("requestBody", {}))
     for answer in cast("dict[str, Json]", operation["responses"]).values():
         _exemplify(answer)
-        answer["headers"] = answered_headers(path, tagged=IF_MATCH in headers)
+        answer["headers"] = answered_headers(path, tagged=IF_MATCH in headers or IF_NONE_MATCH in headers)
     operation["parameters"] = [*operation.get("parameters", ()), *asked_headers(path, headers)]
     found = error_responses(codes)
     for status, (name, _) in found.items():

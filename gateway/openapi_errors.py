@@ -35,7 +35,7 @@ _BY_NAME: Final[Mapping[str, tuple[str, ...]]] = {
 """By what the path names; whatever it names, an address with a slash too many leads nowhere."""
 _BY_AREA: Final[Mapping[str, tuple[str, ...]]] = {
     "memories": ("invalid_input", "memory_unavailable"),
-    "files": ("memory_unavailable",),
+    "files": ("invalid_input",),
     "harnesses": ("harness_unavailable",),
     "models": ("harness_unavailable",),
     "responses": ("harness_unavailable",),
@@ -46,6 +46,9 @@ _BY_HEADER: Final[Mapping[str, tuple[str, ...]]] = {
     "Idempotency-Key": ("invalid_input", "grovekeeper_idempotency_mismatch"),
     "If-Match": ("invalid_input", "grovekeeper_conflict"),
     "Last-Event-ID": ("invalid_input",),
+    "Range": ("grovekeeper_range_not_satisfiable",),
+    "If-Range": (),
+    "If-None-Match": (),
 }
 _NAMED: Final = re.compile(r"{(\w+)}")
 _TRACE: Final = "4bf92f3577b34da6a3ce929d0e0e4736"

@@ -5,7 +5,16 @@ from typing import Any, Final, TypeAlias
 from gateway.revisions import REVISIONS
 from gateway.schemas.discovery import VERSIONS
 
-__all__ = ["IF_MATCH", "KEY", "LAST_EVENT_ID", "answered_headers", "asked_headers"]
+__all__ = [
+    "IF_MATCH",
+    "IF_NONE_MATCH",
+    "IF_RANGE",
+    "KEY",
+    "LAST_EVENT_ID",
+    "RANGE",
+    "answered_headers",
+    "asked_headers",
+]
 
 Json: TypeAlias = dict[str, Any]
 
@@ -15,6 +24,10 @@ IF_MATCH: Final = "If-Match"
 """For changes that may expect a version, and answer the new one as ``ETag``."""
 LAST_EVENT_ID: Final = "Last-Event-ID"
 """For streams that can be taken up again."""
+RANGE: Final = "Range"
+"""For bytes that can be read in part."""
+IF_RANGE: Final = "If-Range"
+IF_NONE_MATCH: Final = "If-None-Match"
 
 _VERSION: Final = "UHP-Version"
 _REVISION: Final = "UHP-Memories-Revision"
@@ -34,6 +47,17 @@ _ASKED: Final[dict[str, Json]] = {
         "description": "Takes a stream up again after this event.",
         "schema": _TEXT,
         "example": "7",
+    },
+    RANGE: {"description": "One range of bytes.", "schema": _TEXT, "example": "bytes=0-1023"},
+    IF_RANGE: {
+        "description": "The ETag of what is there already; of anything else everything is answered.",
+        "schema": _TEXT,
+        "example": '"7f3c"',
+    },
+    IF_NONE_MATCH: {
+        "description": "The ETag of what is there already.",
+        "schema": _TEXT,
+        "example": '"7f3c"',
     },
     _VERSION: {"description": "A version of the protocol.", "schema": {"enum": list(VERSIONS)}},
     _REVISION: {
@@ -58,5 +82,8 @@ def answered_headers(path: str, *, tagged: bool) -> Json:
     if path.startswith("/v1/memories"):
         found[_REVISION] = {"description": "The revision used.", "schema": _TEXT}
     if tagged:
-        found["ETag"] = {"description": "The record's version, as If-Match takes it.", "schema": _TEXT}
+        found["ETag"] = {
+            "description": "The version of what is answered, as the conditional headers take it.",
+            "schema": _TEXT,
+        }
     return found

@@ -5,12 +5,12 @@ from typing import Literal
 from pydantic import Field, field_validator
 
 from gateway.source import networks
-from service_kit.settings import Settings
+from service_kit.settings import ObjectSettings
 
 __all__ = ["GatewaySettings"]
 
 
-class GatewaySettings(Settings):
+class GatewaySettings(ObjectSettings):
     """The gateway's own settings (``GROVE_…``)."""
 
     listen: str = Field(default="127.0.0.1:8080", description="host:port of the public HTTP interface.")

@@ -2,15 +2,19 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
 from memory_service.api.abilities import AbilitiesServicer
+from memory_service.api.files import FilesServicer
 from memory_service.api.servicer import MemoriesServicer, RecordsServicer
 from memory_service.api.snapshots import ConsolidationsServicer, SnapshotsServicer
 from memory_service.api.work import JobsServicer
 from memory_service.clients.authz import SAFE as AUTHZ_SAFE
 from memory_service.clients.authz import AuthzTree
+from memory_service.clients.files import SAFE as FILES_SAFE
+from memory_service.clients.files import GrpcProviderFiles
 from memory_service.clients.provider import SAFE as PROVIDER_SAFE
 from memory_service.clients.provider import GrpcProvider
 from memory_service.clients.work import SAFE as WORK_SAFE
@@ -18,6 +22,7 @@ from memory_service.clients.work import AuthzActs, GrpcDerivations
 from memory_service.domain.abilities import Abilities, NothingListed
 from memory_service.domain.clear import clear_deleted
 from memory_service.domain.consolidations import Consolidations
+from memory_service.domain.files import Files, Keeping
 from memory_service.domain.memories import Memories
 from memory_service.domain.model import Address
 from memory_service.domain.ports import AccessTree, Descriptions, Provider
@@ -30,7 +35,9 @@ from memory_service.domain.work import BackgroundWork
 from memory_service.settings import Settings
 from memory_service.store.postgres import CLEAR, PURGE, PostgresDescriptions
 from memory_service.store.snapshots import PostgresSnapshots
+from memory_service.store.uploads import CHECK, PostgresUploads
 from protos.memory.v1.consolidations_pb2_grpc import add_ConsolidationsServicer_to_server
+from protos.memory.v1.files_pb2_grpc import add_FilesServicer_to_server
 from protos.memory.v1.memory_pb2_grpc import add_MemoriesServicer_to_server, add_RecordsServicer_to_server
 from protos.memory.v1.operating_pb2_grpc import add_AbilitiesServicer_to_server, add_JobsServicer_to_server
 from protos.memory.v1.snapshots_pb2_grpc import add_SnapshotsServicer_to_server
@@ -38,6 +45,7 @@ from service_kit.clock import SystemClock
 from service_kit.db import migrate
 from service_kit.db.pool import connect
 from service_kit.jobs import Jobs, Payload, Work
+from service_kit.objects.store import open_objects
 from service_kit.rpc.client import ServicePassport, channel
 from service_kit.rpc.server import Wiring
 
@@ -49,6 +57,7 @@ _SERVICES: Final = [
     "grovekeeper.memory.v1.Abilities",
     "grovekeeper.memory.v1.Snapshots",
     "grovekeeper.memory.v1.Consolidations",
+    "grovekeeper.memory.v1.Files",
 ]
 
 
@@ -58,20 +67,33 @@ async def build(settings: Settings) -> AsyncGenerator[Wiring]:
     async with (
         connect(settings, "memory") as database,
         channel(settings.authz_address, settings, safe=AUTHZ_SAFE) as authz,
-        channel(settings.provider_address, settings, safe=(*PROVIDER_SAFE, *WORK_SAFE)) as providers,
+        channel(
+            settings.provider_address, settings, safe=(*PROVIDER_SAFE, *WORK_SAFE, *FILES_SAFE)
+        ) as providers,
     ):
         clock = SystemClock()
         jobs = Jobs("memory", settings, identity=ServicePassport(authz, settings.token()).as_service)
         access, provider = AuthzTree(authz), GrpcProvider(providers)
         descriptions = PostgresDescriptions(database, jobs)
-        jobs.task(PURGE, _purger(provider))
+        keeping = Keeping(
+            PostgresUploads(database, jobs),
+            open_objects(settings, "uploads"),
+            settings.file_limit_bytes,
+            timedelta(hours=settings.files_keep_hours),
+        )
+        files = Files(access, descriptions, provider, GrpcProviderFiles(providers), keeping, clock)
+        jobs.task(PURGE, _purger(provider, files))
+        jobs.task(CHECK, _checker(files))
+        if keeping.objects is not None:
+            jobs.periodic("uploads", files.sweep, every_s=settings.memory_reconcile_s)
         reconciler = Reconciler(access, descriptions, clock)
         jobs.task(CLEAR, _clearer(access, descriptions), CLEAR)
         jobs.periodic("reconcile", reconciler.run, every_s=settings.memory_reconcile_s)
         memories = Memories(access, descriptions, provider, clock, settings.memory_default_provider)
         nodes = MemoriesServicer(memories, Prime(access, descriptions, provider), clock)
         records = RecordsServicer(
-            Records(access, descriptions, provider, AuthzActs(authz)), Recall(access, descriptions, provider)
+            Records(access, descriptions, provider, AuthzActs(authz), files),
+            Recall(access, descriptions, provider),
         )
         snapshots = SnapshotsServicer(Snapshots(access, descriptions, provider, PostgresSnapshots(database)))
         consolidations = ConsolidationsServicer(Consolidations(access, descriptions))
@@ -93,6 +115,7 @@ async def build(settings: Settings) -> AsyncGenerator[Wiring]:
                 lambda server: add_AbilitiesServicer_to_server(abilities, server),
                 lambda server: add_SnapshotsServicer_to_server(snapshots, server),
                 lambda server: add_ConsolidationsServicer_to_server(consolidations, server),
+                lambda server: add_FilesServicer_to_server(FilesServicer(files), server),
             ],
             service_names=_SERVICES,
             background=[jobs.work],
@@ -108,10 +131,20 @@ def _clearer(access: AccessTree, descriptions: Descriptions) -> Work:
     return clear
 
 
-def _purger(provider: Provider) -> Work:
+def _checker(files: Files) -> Work:
+    async def check(payload: Payload) -> None:
+        """Removes uploads that a memory keeps no more. Safe to run again."""
+        await files.check(Address(payload["provider"], payload["memory_id"]))
+
+    return check
+
+
+def _purger(provider: Provider, files: Files) -> Work:
     async def purge(payload: Payload) -> None:
-        """Removes the records of deleted memories. Safe to run again."""
+        """Removes the records of deleted memories, and what was uploaded for them. Safe to run again."""
         for memory_id in payload["memory_ids"]:
-            await provider.purge(Address(payload["provider"], memory_id))
+            address = Address(payload["provider"], memory_id)
+            await provider.purge(address)
+            await files.forget(address)
 
     return purge

@@ -2,14 +2,20 @@
 
 from pydantic import Field
 
-from service_kit.settings import Settings as Common
+from service_kit.settings import ObjectSettings
 
 
-class Settings(Common):
+class Settings(ObjectSettings):
     """Settings of memory_service."""
 
     memory_default_provider: str = Field(
         default="native", description="Provider of a root memory that names none."
+    )
+    files_keep_hours: int = Field(
+        default=48,
+        ge=1,
+        le=24 * 365,
+        description="How long an uploaded file is there to be named; what records name stays with them.",
     )
     memory_reconcile_s: float = Field(
         default=300.0, gt=0, description="Seconds between passes that mend what a crash left half done."

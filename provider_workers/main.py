@@ -7,6 +7,7 @@ from typing import Final
 
 import grpc
 
+from protos.provider.v1.files_pb2_grpc import add_FilesServicer_to_server
 from protos.provider.v1.jobs_pb2_grpc import add_JobsServicer_to_server
 from protos.provider.v1.provider_pb2_grpc import add_ProviderServicer_to_server
 from protos.provider.v1.queries_pb2_grpc import add_SnapshotsServicer_to_server
@@ -14,6 +15,7 @@ from provider_workers.adapters.native.adapter import NativeProvider, Options
 from provider_workers.adapters.native.capabilities import NAME
 from provider_workers.adapters.native.embedding.embedder import Embedder, Endpoint, make_embedder
 from provider_workers.adapters.native.embedding.files import ModelFilesError
+from provider_workers.api.files import FilesServicer
 from provider_workers.api.servicer import ProviderServicer
 from provider_workers.api.snapshots import SnapshotsServicer
 from provider_workers.api.work import JobsServicer
@@ -24,6 +26,7 @@ from provider_workers.settings import Settings
 from service_kit.db import migrate
 from service_kit.db.pool import connect
 from service_kit.jobs import Jobs
+from service_kit.objects.store import open_objects
 from service_kit.rpc.server import Wiring
 from service_kit.settings import SettingsError
 
@@ -36,6 +39,7 @@ SCHEMA: Final = migrate.Schema(
 )
 _SERVICES: Final = [
     "grovekeeper.provider.v1.Provider",
+    "grovekeeper.provider.v1.Files",
     "grovekeeper.provider.v1.Jobs",
     "grovekeeper.provider.v1.Snapshots",
 ]
@@ -50,6 +54,7 @@ async def build(settings: Settings) -> AsyncGenerator[Wiring]:
         registry, work = Registry([native]), JobsServicer(BackgroundWork({NAME: native.work}))
         operations = Operations(registry)
         servicer, snapshots = ProviderServicer(operations, DEFAULT_PROVIDER), SnapshotsServicer(operations)
+        files = FilesServicer(operations)
 
         async def ready() -> bool:
             return await migrate.current(database, SCHEMA)
@@ -58,6 +63,7 @@ async def build(settings: Settings) -> AsyncGenerator[Wiring]:
             add_ProviderServicer_to_server(servicer, server)
             add_JobsServicer_to_server(work, server)
             add_SnapshotsServicer_to_server(snapshots, server)
+            add_FilesServicer_to_server(files, server)
 
         yield Wiring(
             servicers=[register],
@@ -110,4 +116,8 @@ def _options(settings: Settings) -> Options:
         keep_jobs_days=settings.native_keep_jobs_days,
         keep_keys_hours=settings.native_keep_keys_hours,
         answer_bytes=settings.rpc_max_message_bytes // 2,
+        objects=open_objects(settings, "kept"),
+        file_limit_bytes=settings.file_limit_bytes,
+        extract_max_bytes=settings.native_extract_max_bytes,
+        extract_timeout_s=settings.native_extract_timeout_s,
     )

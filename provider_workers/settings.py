@@ -2,10 +2,10 @@
 
 from pydantic import Field
 
-from service_kit.settings import EmbeddingSettings
+from service_kit.settings import EmbeddingSettings, ObjectSettings
 
 
-class Settings(EmbeddingSettings):
+class Settings(EmbeddingSettings, ObjectSettings):
     """Settings of provider_workers."""
 
     native_derivation: bool = Field(
@@ -36,6 +36,18 @@ class Settings(EmbeddingSettings):
     )
     native_keep_jobs_days: int = Field(
         default=30, ge=1, description="How long a finished observe job can be read."
+    )
+    native_extract_max_bytes: int = Field(
+        default=8 * 1024 * 1024,
+        ge=0,
+        le=64 * 1024 * 1024,
+        description="Largest PDF, DOCX or HTML file that words are looked for in; 0: in none.",
+    )
+    native_extract_timeout_s: float = Field(
+        default=5.0,
+        gt=0,
+        le=20,
+        description="How long that may take for one file; later it is kept without words.",
     )
     native_keep_keys_hours: int = Field(
         default=48, ge=24, description="How long the answer of an Idempotency-Key is kept."

@@ -76,6 +76,7 @@ TABLE: Final[Mapping[str, Rule]] = MappingProxyType(
         "grovekeeper_method_not_allowed": Rule(405, _REQUEST, "UNIMPLEMENTED"),
         "grovekeeper_conflict": Rule(409, _REQUEST, "ABORTED"),
         "grovekeeper_idempotency_mismatch": Rule(422, _REQUEST, "FAILED_PRECONDITION"),
+        "grovekeeper_range_not_satisfiable": Rule(416, _REQUEST, "OUT_OF_RANGE"),
         "grovekeeper_too_large": Rule(413, _REQUEST, "OUT_OF_RANGE"),
         "grovekeeper_unavailable": Rule(503, _SERVER, "UNAVAILABLE", retryable=True),
         "grovekeeper_deadline": Rule(504, _SERVER, "DEADLINE_EXCEEDED", retryable=True),

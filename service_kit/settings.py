@@ -12,7 +12,7 @@ from typing import Literal, Self, TypeVar
 from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-__all__ = ["EmbeddingSettings", "ModelSettings", "Settings", "SettingsError", "load"]
+__all__ = ["EmbeddingSettings", "ModelSettings", "ObjectSettings", "Settings", "SettingsError", "load"]
 
 
 class SettingsError(Exception):
@@ -191,6 +191,41 @@ class EmbeddingSettings(Settings):
     embedding_model_dir: Path | None = Field(
         default=None, description="Files of the embedded sentence encoder."
     )
+
+
+class ObjectSettings(Settings):
+    """For processes that keep the bytes of files."""
+
+    object_store_url: str | None = Field(
+        default=None,
+        description="`s3://bucket/prefix`, or `file:///directory`. Unset: `objects` in `GROVE_HOME`; without that,"
+        " no files are kept.",
+    )
+    object_store_endpoint: str | None = Field(
+        default=None, description="Of an S3-compatible store that is not AWS: `https://minio.example:9000`."
+    )
+    object_store_region: str | None = Field(default=None, description="The bucket's region.")
+    object_store_access_key_id: SecretStr | None = Field(
+        default=None,
+        description="With its secret: who reads and writes the bucket. Unset: `AWS_…`, then the machine's own role.",
+    )
+    object_store_secret_access_key: SecretStr | None = Field(default=None, description="Its secret.")
+    object_store_virtual_host: bool = Field(
+        default=False, description="The bucket is a part of the host's name, not of the path."
+    )
+    file_limit_bytes: int = Field(
+        default=64 * 1024 * 1024,
+        ge=1024,
+        le=5 * 1024**3,
+        description="Largest file; a larger one is refused (413 `file_too_large`). The gateway, memory_service and"
+        " provider_workers are told the same.",
+    )
+
+    def object_store(self) -> str | None:
+        """Where the bytes are, as a URL; None: nowhere."""
+        if self.object_store_url is not None:
+            return self.object_store_url
+        return None if self.home is None else (self.home.absolute() / "objects").as_uri()
 
 
 _Any = TypeVar("_Any", bound=Settings)

@@ -1,5 +1,8 @@
 """Records of memory_service."""
 
+from collections.abc import Iterable
+from typing import Final
+
 import grpc
 
 from gateway.clients import records_convert as convert
@@ -7,6 +10,7 @@ from gateway.clients.convert import cursor, idempotency, page, timestamp
 from gateway.http import Idempotency, decode
 from gateway.schemas import records as schema
 from gateway.schemas.filters import Filter
+from protos.common.v1 import record_pb2
 from protos.memory.v1 import memory_pb2, memory_pb2_grpc
 
 __all__ = ["SAFE", "RecordsClient"]
@@ -16,6 +20,12 @@ SAFE = tuple(
     for method in ("GetJob", "GetRecord", "ListRecords", "History", "Recall")
 )
 """Methods that may be sent twice."""
+_WITH_FILES_S: Final = 150.0
+"""How long a write may take whose files are handed over to the memory's provider."""
+
+
+def _patience(parts: "Iterable[record_pb2.Part]") -> float | None:
+    return _WITH_FILES_S if any(part.HasField("file") for part in parts) else None
 
 
 class RecordsClient:
@@ -26,13 +36,13 @@ class RecordsClient:
 
     async def observe(self, memory_id: str, asked: schema.Observe, key: Idempotency) -> schema.Observed:
         """Append episodes."""
-        answer = await self._records.Observe(
-            memory_pb2.ObserveRequest(
-                memory_id=memory_id,
-                episodes=[convert.episode(one, f"episodes.{i}") for i, one in enumerate(asked.episodes)],
-                idempotency=idempotency(key),
-            )
+        request = memory_pb2.ObserveRequest(
+            memory_id=memory_id,
+            episodes=[convert.episode(one, f"episodes.{i}") for i, one in enumerate(asked.episodes)],
+            idempotency=idempotency(key),
         )
+        parts = [part for episode in request.episodes for part in episode.content]
+        answer = await self._records.Observe(request, timeout=_patience(parts))
         return schema.Observed(
             job=convert.job(answer.job) if answer.HasField("job") else None,
             records=[convert.record(one) for one in answer.records],
@@ -49,7 +59,7 @@ class RecordsClient:
         request = memory_pb2.RememberRequest(
             memory_id=memory_id, draft=convert.draft(asked), idempotency=idempotency(key)
         )
-        return convert.record(await self._records.Remember(request))
+        return convert.record(await self._records.Remember(request, timeout=_patience(request.draft.content)))
 
     async def get(self, memory_id: str, record_id: str, at: schema.ReadAt) -> schema.Record:
         """One record, as it stands or stood."""
@@ -90,7 +100,7 @@ class RecordsClient:
             expected_version=expected,
             idempotency=idempotency(key),
         )
-        return convert.record(await self._records.Revise(request))
+        return convert.record(await self._records.Revise(request, timeout=_patience(request.changes.content)))
 
     async def forget(self, memory_id: str, record_id: str, expected: int, key: Idempotency) -> schema.Record:
         """Close a record, keep the trace."""

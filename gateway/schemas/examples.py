@@ -12,6 +12,7 @@ from gateway.schemas import (
     access,
     audit,
     discovery,
+    files,
     groups,
     harnesses,
     jobs,
@@ -187,6 +188,16 @@ _SNAPSHOT: Final[Json] = {
 }
 EXAMPLES: Final[Mapping[type[msgspec.Struct], Json]] = {
     discovery.Discovery: _DISCOVERY,
+    files.UploadedFile: {
+        "id": "file_5d2e8c1f0a9b4c3d8e7f6a5b4c3d2e1f",
+        "object": "file",
+        "filename": "minutes.pdf",
+        "bytes": 48213,
+        "created_at": 1790560000,
+        "media_type": "application/pdf",
+        "purpose": "user_data",
+    },
+    files.UploadForm: {"file": "bWludXRlcw==", "purpose": "user_data"},
     # Memories and grants
     memories.CreateMemory: {
         "name": "Sales",

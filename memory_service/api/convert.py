@@ -1,5 +1,6 @@
 """Between the wire's messages and the domain's models."""
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import cast
 
@@ -49,12 +50,12 @@ def moment(message: Timestamp) -> datetime:
 
 def draft(message: record_pb2.Draft) -> Stated:
     """What a writer states of one record."""
-    return Stated(message, names_files=_names_files(message.content))
+    return Stated(message, files=_files(message.content))
 
 
 def changes(message: record_pb2.Changes) -> Stated:
     """What a revision changes."""
-    return Stated(message, names_files=_names_files(message.content))
+    return Stated(message, files=_files(message.content))
 
 
 def episode(message: wire.Episode) -> Stated:
@@ -66,7 +67,7 @@ def episode(message: wire.Episode) -> Stated:
         stated.valid_from.CopyFrom(message.valid_from)
     if message.HasField("valid_to"):
         stated.valid_to.CopyFrom(message.valid_to)
-    return Stated(stated, names_files=_names_files(message.content))
+    return Stated(stated, files=_files(message.content))
 
 
 def selection(message: wire.ListRecordsRequest) -> Stated:
@@ -166,8 +167,8 @@ def _reference(one: Reference) -> record_pb2.Reference:
     )
 
 
-def _names_files(parts: "list[record_pb2.Part] | object") -> bool:
-    return any(part.type == "file" for part in cast("list[record_pb2.Part]", parts))
+def _files(parts: "Iterable[record_pb2.Part]") -> tuple[str, ...]:
+    return tuple(part.file.id for part in parts if part.HasField("file"))
 
 
 def _timestamp(value: datetime) -> Timestamp:

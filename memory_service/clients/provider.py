@@ -1,6 +1,6 @@
 """The connected providers, asked over the provider contract (protos/provider/v1)."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Final, cast
@@ -12,6 +12,7 @@ from memory_service.domain.model import (
     Address,
     Capabilities,
     Erased,
+    File,
     Found,
     Hit,
     Idempotency,
@@ -69,11 +70,13 @@ class GrpcProvider:
 
     async def observe(self, address: Address, episodes: Sequence[Stated], stamp: Stamp) -> Observed:
         request = wire.ObserveRequest(
-            address=_address(address),
+            address=address_of(address),
             episodes=[cast(wire.Episode, one.payload) for one in episodes],
             written_by=_writer(stamp),
             idempotency=_idempotency(stamp.idempotency),
         )
+        for written, one in zip(request.episodes, episodes, strict=True):
+            _name_files(written.content, one)
         async with reachable():
             answer = await self._stub.Observe(request, timeout=30.0)
         job = job_of(answer.job) if answer.HasField("job") else None
@@ -81,21 +84,22 @@ class GrpcProvider:
 
     async def job(self, address: Address, job_id: str) -> Job:
         async with reachable():
-            request = wire.GetJobRequest(address=_address(address), job_id=job_id)
+            request = wire.GetJobRequest(address=address_of(address), job_id=job_id)
             return job_of(await self._stub.GetJob(request))
 
     async def remember(self, address: Address, draft: Stated, stamp: Stamp) -> Record:
         request = wire.RememberRequest(
-            address=_address(address),
+            address=address_of(address),
             draft=cast(record_pb2.Draft, draft.payload),
             written_by=_writer(stamp),
             idempotency=_idempotency(stamp.idempotency),
         )
+        _name_files(request.draft.content, draft)
         async with reachable():
             return _record(await self._stub.Remember(request))
 
     async def get(self, address: Address, record_id: str, as_of: datetime | None) -> Record:
-        request = wire.GetRecordRequest(address=_address(address), record_id=record_id)
+        request = wire.GetRecordRequest(address=address_of(address), record_id=record_id)
         if as_of is not None:
             request.as_of.CopyFrom(_timestamp(as_of))
         async with reachable():
@@ -104,7 +108,7 @@ class GrpcProvider:
     async def list(self, address: Address, selection: Stated, page: Page) -> RecordPage:
         request = wire.ListRecordsRequest()
         request.CopyFrom(cast(wire.ListRecordsRequest, selection.payload))
-        request.address.CopyFrom(_address(address))
+        request.address.CopyFrom(address_of(address))
         request.page.CopyFrom(WirePage(limit=page.limit, cursor=page.cursor))
         async with reachable():
             answer = await self._stub.ListRecords(request)
@@ -115,19 +119,20 @@ class GrpcProvider:
         self, address: Address, record_id: str, changes: Stated, expected_version: int, stamp: Stamp
     ) -> Record:
         request = wire.ReviseRequest(
-            address=_address(address),
+            address=address_of(address),
             record_id=record_id,
             changes=cast(record_pb2.Changes, changes.payload),
             expected_version=expected_version,
             written_by=_writer(stamp),
             idempotency=_idempotency(stamp.idempotency),
         )
+        _name_files(request.changes.content, changes)
         async with reachable():
             return _record(await self._stub.Revise(request))
 
     async def forget(self, address: Address, record_id: str, expected_version: int, stamp: Stamp) -> Record:
         request = wire.ForgetRequest(
-            address=_address(address),
+            address=address_of(address),
             record_id=record_id,
             expected_version=expected_version,
             written_by=_writer(stamp),
@@ -138,7 +143,7 @@ class GrpcProvider:
 
     async def erase(self, address: Address, record_ids: Sequence[str], stamp: Stamp) -> Erased:
         request = wire.EraseRequest(
-            address=_address(address),
+            address=address_of(address),
             record_ids=record_ids,
             written_by=_writer(stamp),
             idempotency=_idempotency(stamp.idempotency),
@@ -146,10 +151,10 @@ class GrpcProvider:
         async with reachable():
             answer = await self._stub.Erase(request, timeout=60.0)
         elsewhere = tuple((one.memory_id, one.record_id) for one in answer.elsewhere)
-        return Erased(tuple(answer.erased), tuple(answer.unreachable), elsewhere)
+        return Erased(tuple(answer.erased), tuple(answer.unreachable), elsewhere, tuple(answer.file_ids))
 
     async def history(self, address: Address, record_id: str, as_of: datetime | None) -> tuple[Record, ...]:
-        request = wire.HistoryRequest(address=_address(address), record_id=record_id)
+        request = wire.HistoryRequest(address=address_of(address), record_id=record_id)
         if as_of is not None:
             request.as_of.CopyFrom(_timestamp(as_of))
         async with reachable():
@@ -158,7 +163,7 @@ class GrpcProvider:
 
     async def snapshot(self, address: Address) -> datetime:
         async with reachable():
-            answer = await self._snapshots.Snapshot(queries_pb2.SnapshotRequest(address=_address(address)))
+            answer = await self._snapshots.Snapshot(queries_pb2.SnapshotRequest(address=address_of(address)))
         return answer.at.ToDatetime(UTC)
 
     async def recall(self, provider: str, memory_ids: Sequence[str], question: Question) -> Found:
@@ -189,12 +194,12 @@ class GrpcProvider:
 
     async def prime(self, address: Address) -> tuple[Record, ...]:
         async with reachable():
-            answer = await self._stub.Prime(wire.PrimeRequest(address=_address(address)))
+            answer = await self._stub.Prime(wire.PrimeRequest(address=address_of(address)))
         return tuple(_record(one) for one in answer.records)
 
     async def purge(self, address: Address) -> None:
         async with reachable():
-            await self._stub.Purge(wire.PurgeRequest(address=_address(address)), timeout=120.0)
+            await self._stub.Purge(wire.PurgeRequest(address=address_of(address)), timeout=120.0)
 
 
 @asynccontextmanager
@@ -229,8 +234,25 @@ def _capabilities(document: record_pb2.Capabilities) -> Capabilities:
     )
 
 
-def _address(address: Address) -> wire.Address:
+def address_of(address: Address) -> wire.Address:
+    """A memory as its provider keeps it."""
     return wire.Address(provider=address.provider, memory_id=address.memory_id)
+
+
+def _name_files(parts: Iterable[record_pb2.Part], stated: Stated) -> None:
+    """Only what this service vouches for is said of a file beyond its id; a ``version`` says that it does."""
+    for part in parts:
+        if part.HasField("file"):
+            file = stated.vouched.get(part.file.id, File(part.file.id, "", "", 0))
+            part.file.CopyFrom(
+                record_pb2.File(
+                    id=file.id,
+                    name=file.name,
+                    media_type=file.media_type,
+                    bytes=file.bytes,
+                    version=file.version,
+                )
+            )
 
 
 def _writer(stamp: Stamp) -> record_pb2.Writer:

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from memory_service.domain import errors
+from memory_service.domain.files import Files
 from memory_service.domain.model import Address, Erased, Privilege, Stamp
-from memory_service.domain.ports import AccessTree, Descriptions, Provider
+from memory_service.domain.ports import AccessTree, Descriptions
 from memory_service.domain.work import Acts
 from service_kit.errors import GroveError
 from service_kit.idempotency import Idempotency
@@ -22,12 +23,10 @@ _LOST: Final = frozenset({"memory_not_found", "memory_forbidden", "memory_unsupp
 class Copies:
     """Erases, in the audit before it is done, and follows derived copies as far as the caller's ``delete`` reaches."""
 
-    def __init__(
-        self, access: AccessTree, descriptions: Descriptions, provider: Provider, acts: Acts
-    ) -> None:
+    def __init__(self, access: AccessTree, descriptions: Descriptions, files: Files, acts: Acts) -> None:
         self._access = access
         self._descriptions = descriptions
-        self._provider = provider
+        self._files = files
         self._acts = acts
 
     async def erase(self, address: Address, record_ids: Sequence[str], stamp: Stamp) -> Erased:
@@ -35,7 +34,7 @@ class Copies:
         of a memory the caller may not erase in.
         """
         await self._acts.record(ERASE, address.memory_id, records=str(len(record_ids)))
-        first = await self._provider.erase(address, record_ids, stamp)
+        first = await self._files.erase(address, record_ids, stamp)
         erased, unreachable = list(first.erased), dict.fromkeys(first.unreachable)
         seen, frontier = set(first.elsewhere), list(first.elsewhere)
         while frontier:
@@ -74,7 +73,7 @@ class Copies:
         for record_id in record_ids:
             try:
                 await self._acts.record(ERASE, address.memory_id, records="1")
-                there = await self._provider.erase(address, [record_id], unkeyed)
+                there = await self._files.erase(address, [record_id], unkeyed)
             except GroveError as error:
                 if error.code in _LOST:
                     continue

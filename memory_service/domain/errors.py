@@ -25,6 +25,16 @@ def record_not_found() -> GroveError:
     return GroveError("memory_record_not_found", "There is no such record in this memory.")
 
 
+def file_not_found(param: str | None = None) -> GroveError:
+    """No such file, or one that is not the caller's: one answer for both."""
+    return GroveError("file_not_found", "There is no such file.", param=param)
+
+
+def keeps_no_files() -> GroveError:
+    """A server without an object store."""
+    return GroveError("memory_unsupported", "This server keeps no files.")
+
+
 def job_not_found() -> GroveError:
     """No such job in this memory."""
     return GroveError("grovekeeper_not_found", "There is no such job in this memory.")

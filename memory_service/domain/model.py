@@ -140,11 +140,50 @@ class Record:
 class Stated:
     """What a writer states (a draft, a revision, episodes), carried to the provider and never looked into.
 
-    ``names_files`` says whether any of its content is a file.
+    ``files`` are the ids of the files that its content names, ``vouched`` those of them that its provider was just
+    given and keeps; what a writer says of a file beyond its id is not carried.
     """
 
     payload: object
-    names_files: bool = False
+    files: tuple[str, ...] = ()
+    vouched: Mapping[str, "File"] = field(default_factory=dict["str", "File"])
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file as a record names it (section 7). ``version`` is the provider's: the same for the same bytes."""
+
+    id: str
+    name: str
+    media_type: str
+    bytes: int
+    version: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """A file as it was sent, which is its sender's until a record names it."""
+
+    id: str
+    principal: str
+    name: str
+    created_at: datetime
+    media_type: str = ""
+    bytes: int = 0
+    sha256: str = ""
+    purpose: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Which bytes of a record's content: of ``version`` (0: the latest), of the file that the part at ``index`` names
+    (-1: the first file), from ``offset`` (below 0: that many from the end on), ``length`` of them (0: to the end).
+    """
+
+    version: int = 0
+    index: int = -1
+    offset: int = 0
+    length: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +228,7 @@ class Erased:
     erased: tuple[str, ...]
     unreachable: tuple[str, ...]
     elsewhere: tuple[tuple[str, str], ...] = ()
+    file_ids: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

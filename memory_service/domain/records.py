@@ -6,8 +6,8 @@ from datetime import datetime
 
 from memory_service.domain import errors
 from memory_service.domain.erase import Copies
+from memory_service.domain.files import Files
 from memory_service.domain.model import (
-    Address,
     Erased,
     Idempotency,
     Job,
@@ -32,17 +32,23 @@ class Records:
     """The use cases of records."""
 
     def __init__(
-        self, access: AccessTree, descriptions: Descriptions, provider: Provider, acts: Acts
+        self,
+        access: AccessTree,
+        descriptions: Descriptions,
+        provider: Provider,
+        acts: Acts,
+        files: Files,
     ) -> None:
         self._placing = Placing(access, descriptions)
         self._provider = provider
+        self._files = files
         self._references = References(access, descriptions, provider)
-        self._copies = Copies(access, descriptions, provider, acts)
+        self._copies = Copies(access, descriptions, files, acts)
 
     async def observe(self, memory_id: str, episodes: Sequence[Stated], idempotency: Idempotency) -> Observed:
         """Appends episodes; the provider decides what to derive. Needs ``write``."""
         address, _ = await self._placing.address(memory_id, Privilege.WRITE)
-        await self._refuse_files(address, episodes)
+        episodes = await self._files.keep(address, episodes)
         observed = await self._provider.observe(address, episodes, _stamp(idempotency))
         return replace(observed, records=await self._references.resolve(observed.records))
 
@@ -58,7 +64,7 @@ class Records:
     async def remember(self, memory_id: str, draft: Stated, idempotency: Idempotency) -> Record:
         """Writes one record as stated. Needs ``write``."""
         address, _ = await self._placing.address(memory_id, Privilege.WRITE)
-        await self._refuse_files(address, [draft])
+        (draft,) = await self._files.keep(address, [draft])
         return await self._one(await self._provider.remember(address, draft, _stamp(idempotency)))
 
     async def get(self, memory_id: str, record_id: str, as_of: datetime | None) -> Record:
@@ -77,7 +83,7 @@ class Records:
     ) -> Record:
         """Appends a version. Needs ``write``."""
         address, node = await self._placing.address(memory_id, Privilege.WRITE)
-        await self._refuse_files(address, [changes])
+        (changes,) = await self._files.keep(address, [changes])
         stamp = _stamp(idempotency)
         return await self._shown(
             node, await self._provider.revise(address, record_id, changes, expected_version, stamp)
@@ -104,13 +110,6 @@ class Records:
         """Every version, oldest first, or those there were at ``as_of``. Needs ``read``."""
         address, _ = await self._placing.address(memory_id, Privilege.READ)
         return await self._references.resolve(await self._provider.history(address, record_id, as_of))
-
-    async def _refuse_files(self, address: Address, stated: Sequence[Stated]) -> None:
-        """A provider that keeps no files is not asked to (section 10.3: never approximated in silence)."""
-        if not any(one.names_files for one in stated):
-            return
-        if not (await capabilities_of(self._provider, address.provider)).files:
-            raise errors.unsupported("files")
 
     async def _shown(self, node: Node, record: Record) -> Record:
         """A record that was written, as its writer may see it: what it says is for readers (section 3.1)."""

@@ -184,6 +184,7 @@ def erased(one: Erased) -> wire.EraseResponse:
             wire.RecordAddress(memory_id=memory_id, record_id=record_id)
             for memory_id, record_id in one.elsewhere
         ],
+        file_ids=one.file_ids,
     )
 
 
@@ -247,7 +248,7 @@ def _parts(messages: Iterable[record_pb2.Part]) -> tuple[Part, ...]:
             one.type,
             one.text,
             one.role,
-            _file(one.file) if one.HasField("file") else None,
+            file(one.file) if one.HasField("file") else None,
             one.text_source,
             one.raw,
         )
@@ -255,8 +256,16 @@ def _parts(messages: Iterable[record_pb2.Part]) -> tuple[Part, ...]:
     )
 
 
-def _file(message: record_pb2.File) -> File:
+def file(message: record_pb2.File) -> File:
+    """A file that a part names."""
     return File(message.id, message.name, message.media_type, message.bytes, message.version)
+
+
+def wire_file(one: File) -> record_pb2.File:
+    """A file that a part names."""
+    return record_pb2.File(
+        id=one.id, name=one.name, media_type=one.media_type, bytes=one.bytes, version=one.version
+    )
 
 
 def _part(one: Part) -> record_pb2.Part:
@@ -264,16 +273,7 @@ def _part(one: Part) -> record_pb2.Part:
         type=one.type, text=one.text, role=one.role, text_source=one.text_source, raw=one.raw
     )
     if one.file is not None:
-        held = one.file
-        made.file.CopyFrom(
-            record_pb2.File(
-                id=held.id,
-                name=held.name,
-                media_type=held.media_type,
-                bytes=held.bytes,
-                version=held.version,
-            )
-        )
+        made.file.CopyFrom(wire_file(one.file))
     return made
 
 

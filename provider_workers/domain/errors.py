@@ -8,6 +8,18 @@ def record_not_found(param: str | None = None) -> GroveError:
     return GroveError("memory_record_not_found", "There is no such record in this memory.", param=param)
 
 
+def file_not_found(param: str | None = None) -> GroveError:
+    """No such file: not there, not kept in this memory, or not what this part of a content is."""
+    return GroveError("file_not_found", "There is no such file.", param=param)
+
+
+def file_too_large(limit: int) -> GroveError:
+    """More bytes than are kept of one file."""
+    return GroveError(
+        "file_too_large", f"A file may have {limit} bytes at most.", detail={"max_bytes": limit}
+    )
+
+
 def job_not_found() -> GroveError:
     """No such job in this memory."""
     return GroveError("grovekeeper_not_found", "There is no such job in this memory.")

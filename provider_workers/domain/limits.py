@@ -18,6 +18,8 @@ MAX_REL: Final = 64
 MAX_ID: Final = 200
 """Characters of an id a caller names."""
 
+MAX_FILES: Final = 1_000
+"""Files one question names."""
 MAX_EPISODES: Final = 500
 """Episodes of one observe."""
 MAX_OBSERVE_BYTES: Final = 4 * 1024 * 1024

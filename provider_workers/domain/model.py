@@ -195,6 +195,20 @@ class Erased:
     erased: tuple[str, ...]
     unreachable: tuple[str, ...] = ()
     elsewhere: tuple["RecordAddress", ...] = ()
+    file_ids: tuple[str, ...] = ()
+    """Files that nothing in the memory names any more, whose bytes are gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Which bytes of a record's content: of ``version`` (0: the latest), of the file that the part at ``index`` names
+    (-1: the first file), from ``offset`` (below 0: that many from the end on), ``length`` of them (0: to the end).
+    """
+
+    version: int = 0
+    index: int = -1
+    offset: int = 0
+    length: int = 0
 
 
 @dataclass(frozen=True, slots=True)

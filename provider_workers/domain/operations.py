@@ -1,6 +1,6 @@
 """The operations on the memories bound to a provider: check what holds for all, then ask its adapter."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Sequence
 from datetime import datetime
 
 from provider_workers.domain import checks, errors, limits
@@ -10,10 +10,12 @@ from provider_workers.domain.model import (
     Counts,
     Draft,
     Erased,
+    File,
     Found,
     Job,
     Observed,
     Page,
+    Place,
     Question,
     Record,
     RecordAddress,
@@ -21,7 +23,7 @@ from provider_workers.domain.model import (
     Selection,
     Stamp,
 )
-from provider_workers.domain.ports import Adapters
+from provider_workers.domain.ports import Adapters, ProviderAdapter
 
 Address = tuple[str, str]
 """A provider's id and a memory's."""
@@ -79,6 +81,29 @@ class Operations:
         for one in record_ids:
             checks.record(one, "record_ids")
         return await self._adapters.adapter(address[0]).erase(_memory(address), record_ids, stamp)
+
+    async def keep(self, address: Address, file: File, chunks: AsyncIterable[bytes]) -> File:
+        adapter, memory_id = self._with_files(address)
+        checks.identifier(file.id, "file.id")
+        return await adapter.keep(memory_id, file, chunks)
+
+    async def read(
+        self, address: Address, record_id: str, place: Place
+    ) -> tuple[File, AsyncGenerator[bytes]]:
+        adapter, memory_id = self._with_files(address)
+        checks.record(record_id, "record_id")
+        return await adapter.read(memory_id, record_id, place)
+
+    async def kept(self, address: Address, file_ids: Sequence[str]) -> frozenset[str]:
+        adapter, memory_id = self._with_files(address)
+        checks.many(file_ids, limits.MAX_FILES, "file_ids")
+        return await adapter.kept(memory_id, file_ids)
+
+    def _with_files(self, address: Address) -> tuple[ProviderAdapter, str]:
+        adapter, memory_id = self._adapters.adapter(address[0]), _memory(address)
+        if not adapter.capabilities.files:
+            raise errors.unsupported("files")
+        return adapter, memory_id
 
     async def history(self, address: Address, record_id: str, as_of: datetime | None) -> tuple[Record, ...]:
         checks.record(record_id, "record_id")

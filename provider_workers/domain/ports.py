@@ -9,7 +9,7 @@ An operation the capability document does not declare is ``memory_unsupported``;
 not declare is named in ``degraded`` as ``<signal>:not_supported``.
 """
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Sequence
 from datetime import datetime
 from typing import Protocol
 
@@ -19,10 +19,12 @@ from provider_workers.domain.model import (
     Counts,
     Draft,
     Erased,
+    File,
     Found,
     Job,
     Observed,
     Page,
+    Place,
     Question,
     Record,
     RecordAddress,
@@ -58,6 +60,11 @@ class ProviderAdapter(Protocol):
 
     async def remember(self, memory_id: str, draft: Draft, stamp: Stamp) -> Record:
         """Write one record as stated; every signal that is up finds it once this answers.
+
+        Its content names files that are kept: with their ``version`` those of :meth:`keep`, without it those that
+        a record of this memory names already. ``file_not_found`` for any other; the same holds for an observe and
+        a revision. Words found in a file's bytes become the text of a part that has none, with the ``text_source``
+        ``extracted``.
 
         With ``supersedes`` that record is closed as ``superseded`` in the same step.
         ``memory_record_not_found`` (param ``supersedes``) when it is not in this memory,
@@ -106,7 +113,30 @@ class ProviderAdapter(Protocol):
         entry, job result and idempotency answer goes; the derived copies removed are among ``erased``.
         Derived copies that are not removed, for instance in a memory this call may not touch, are
         ``unreachable``; an empty list is a guarantee.
+
+        The bytes and words of files that no remaining version of this memory names are gone before this answers,
+        and are ``file_ids``. Where they cannot be removed the erase fails, to be repeated.
         """
+        ...
+
+    async def keep(self, memory_id: str, file: File, chunks: AsyncIterable[bytes]) -> File:
+        """Keep a file's bytes for this memory; durable when it answers, with ``version`` (section 7).
+
+        One that is kept already is answered as it is, and ``chunks`` not read. What no record names a day later
+        is dropped. ``invalid_input`` when there are not ``file.bytes`` of them, ``file_too_large``,
+        ``memory_unsupported``.
+        """
+        ...
+
+    async def read(self, memory_id: str, record_id: str, place: Place) -> tuple[File, AsyncGenerator[bytes]]:
+        """A file that a version's content names, and the bytes asked for: none at or past its end.
+
+        ``memory_record_not_found``; ``file_not_found`` where that part is no file.
+        """
+        ...
+
+    async def kept(self, memory_id: str, file_ids: Sequence[str]) -> frozenset[str]:
+        """Which of these files this memory keeps."""
         ...
 
     async def history(

@@ -17,7 +17,7 @@ from pydantic.fields import FieldInfo
 
 from service_kit.embedded.services import SERVICES
 from service_kit.embedded.settings import UpSettings
-from service_kit.settings import EmbeddingSettings, ModelSettings, Settings
+from service_kit.settings import EmbeddingSettings, ModelSettings, ObjectSettings, Settings
 
 __all__ = ["document", "main"]
 
@@ -36,6 +36,7 @@ _SECTIONS: Final[tuple[tuple[str, str, type[Settings]], ...]] = (
     ("Everything", "Common to every process.", Settings),
     ("Chat model", "For the `loop` base, in the runner.", ModelSettings),
     ("Embeddings", "For the `native` provider. Unset, the embedded encoder is used.", EmbeddingSettings),
+    ("Files", "For the gateway, memory_service and provider_workers.", ObjectSettings),
     ("The `grove` command", "Of `grove up` and the other commands.", UpSettings),
 )
 

@@ -3,14 +3,14 @@
 The channel does what every call needs: the trace and the current passport go along, a deadline is
 always set, and a failure comes back as the :class:`~service_kit.errors.GroveError` the other side
 raised. It wraps the multi-callables instead of using gRPC's client interceptors, which cost a task a
-call and cannot see a stream end. A unary method therefore answers a coroutine; a streaming one a
-:class:`Stream`, best used under :func:`streaming`.
+call and cannot see a stream end. A unary method therefore answers a coroutine, also one that is sent a
+stream of requests; a streaming one a :class:`Stream`, best used under :func:`streaming`.
 """
 
 import asyncio
 import json
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar, cast
 
@@ -115,8 +115,8 @@ class Channel(grpc.aio.Channel):
     def unary_stream(self, method: str, *args: Any, **kwargs: Any) -> Any:
         return _Streaming(method, self._inner.unary_stream(method, *args, **kwargs), self._timeout_s)
 
-    def stream_unary(self, method: str, *_args: Any, **_kwargs: Any) -> Any:
-        return _unsupported(method)
+    def stream_unary(self, method: str, *args: Any, **kwargs: Any) -> Any:
+        return _Sending(method, self._inner.stream_unary(method, *args, **kwargs), self._timeout_s)
 
     def stream_stream(self, method: str, *_args: Any, **_kwargs: Any) -> Any:
         return _unsupported(method)
@@ -124,7 +124,7 @@ class Channel(grpc.aio.Channel):
 
 def _unsupported(method: str) -> Callable[..., object]:
     def refuse(*_: object, **__: object) -> object:
-        raise NotImplementedError(f"{method} streams requests, which no service here does")
+        raise NotImplementedError(f"{method} streams both ways, which no service here does")
 
     return refuse
 
@@ -174,6 +174,58 @@ def _unless_cancelled() -> BaseException:
     if told_to_stop():
         return asyncio.CancelledError()
     return GroveError("grovekeeper_unavailable", "A part of the server stopped answering; try again.")
+
+
+class _Sending:
+    """``await stub.Method(requests, timeout=…)``: the response to a stream of requests, or ``GroveError``.
+
+    A request is asked for once the one before it was taken: a slow other side slows ``requests`` down. When
+    those raise, the call is given up and their error raised; when the other side answers early, the rest is
+    not asked for.
+    """
+
+    def __init__(self, method: str, inner: Any, timeout_s: float) -> None:
+        self._method: str = method
+        self._inner: Any = inner
+        self._timeout_s: float = timeout_s
+
+    async def __call__(
+        self, requests: AsyncIterable[Any], *, timeout: float | None = None, metadata: Metadata | None = None
+    ) -> Any:
+        passport = await fresh_passport()
+        observation = observed.client(self._method)
+        call = self._inner(
+            timeout=self._timeout_s if timeout is None else timeout,
+            metadata=_metadata(observation, passport, metadata),
+        )
+        try:
+            await _send(call, requests)
+            response = await call
+            observation.end()
+        except grpc.aio.AioRpcError as failure:
+            error = from_error(failure)
+            observation.fail(error)
+            raise error from failure
+        except asyncio.CancelledError:
+            raise _unless_cancelled() from None
+        finally:
+            # What ended stays as it is.
+            call.cancel()
+            observation.cancel()
+        return response
+
+
+async def _send(call: Any, requests: AsyncIterable[Any]) -> None:
+    async for request in requests:
+        if call.done():
+            return
+        try:
+            await call.write(request)
+        except asyncio.InvalidStateError:
+            return  # it ended meanwhile, and says how when it is awaited
+    if not call.done():
+        with suppress(asyncio.InvalidStateError):
+            await call.done_writing()
 
 
 class _Streaming:

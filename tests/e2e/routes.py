@@ -46,7 +46,9 @@ THE_HARNESS = "the harness"
 
 @dataclass(frozen=True)
 class Route:
-    """One operation. ``path``, ``query`` and ``body`` are filled with what ``world`` and ``own`` made."""
+    """One operation. ``path``, ``query`` and ``body`` are filled with what ``world`` and ``own`` made; ``upload`` is
+    a file, sent instead of a body.
+    """
 
     method: str
     path: str
@@ -56,6 +58,7 @@ class Route:
     refused: str = ""
     world: World = field(default=lambda _: {}, repr=False)
     own: World = field(default=lambda _: {}, repr=False)
+    upload: bytes | None = None
 
     def __str__(self) -> str:
         return f"{self.method} {self.path}{self.query} {' '.join(self.body or ())}".strip()
@@ -129,7 +132,22 @@ def _run(method: str, path: str, needs: str) -> Route:
     return Route(method, path, None, needs, "", "memory_unsupported", memory_with_everything)
 
 
+def with_file(owner: Person) -> Names:
+    """A memory with everything, whose record is a file."""
+    names = memory_with_everything(owner)
+    sent = owner.http.post("/v1/files", files={"file": ("penguins.txt", b"Penguins dive.")}).json()["id"]
+    body = {"type": "note", "content": {"file": {"id": sent}}}
+    record = owner.post(f"/v1/memories/{names['memory_id']}/records", body)
+    return names | {"record_id": str(record["id"])}
+
+
+def _content(path: str) -> Route:
+    return Route("GET", path, needs="read", world=with_file, own=lambda _: {"own_index": "0"})
+
+
 MEMORY_ROUTES = (
+    _content(f"{_R}/content"),
+    _content(f"{_R}/content/{{own_index}}"),
     _memory("GET", _M, None),
     _memory("GET", f"{_M}/grants", None),
     _memory("GET", _R, "read"),
@@ -232,6 +250,7 @@ OPEN_ROUTES = (
     Route("POST", "/v1/memories", {"name": "Root"}),
     Route("GET", "/v1/memories/providers"),
     Route("GET", "/v1/memories/types"),
+    Route("POST", "/v1/files", upload=b"Penguins dive."),
     Route("GET", "/v1/harnesses"),
     Route("POST", "/v1/harnesses", {"base": "scripted"}),
     Route("GET", "/v1/models"),
@@ -299,4 +318,6 @@ def call(
     caller: Person, route: Route, names: Names, headers: Mapping[str, str] | None = None
 ) -> httpx.Response:
     """One request of that route."""
+    if route.upload is not None:
+        return caller.http.request(route.method, route.path, files={"file": ("a.txt", route.upload)})
     return caller.send(route.method, route.at(names), filled(route.body, names), headers)

@@ -68,7 +68,8 @@ def fields(operation: Json, document: Json) -> Iterator[str]:
     """The parameters of an operation and the fields of its body, dotted."""
     yield from (parameter["name"] for parameter in operation.get("parameters", []))
     if "requestBody" in operation:
-        body = operation["requestBody"]["content"]["application/json"]["schema"]
+        (media,) = operation["requestBody"]["content"].values()
+        body = media["schema"]
         yield from _properties(body, document["components"]["schemas"], (), frozenset())
 
 

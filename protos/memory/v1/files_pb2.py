@@ -27,7 +27,7 @@ from protos.common.v1 import common_pb2 as protos_dot_common_dot_v1_dot_common__
 from protos.common.v1 import record_pb2 as protos_dot_common_dot_v1_dot_record__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cprotos/memory/v1/files.proto\x12\x15grovekeeper.memory.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dprotos/common/v1/common.proto\x1a\x1dprotos/common/v1/record.proto\"\x8c\x01\n\x0cUploadedFile\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x12\n\nmedia_type\x18\x03 \x01(\t\x12\r\n\x05\x62ytes\x18\x04 \x01(\x03\x12\x0f\n\x07purpose\x18\x05 \x01(\t\x12.\n\ncreated_at\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"]\n\x11UploadFileRequest\x12/\n\x06upload\x18\x01 \x01(\x0b\x32\x1d.grovekeeper.memory.v1.UploadH\x00\x12\x0f\n\x05\x63hunk\x18\x02 \x01(\x0cH\x00\x42\x06\n\x04part\"t\n\x06Upload\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x12\n\nmedia_type\x18\x02 \x01(\t\x12\x0f\n\x07purpose\x18\x03 \x01(\t\x12\x37\n\x0bidempotency\x18\x04 \x01(\x0b\x32\".grovekeeper.common.v1.Idempotency\"\x1c\n\x0eGetFileRequest\x12\n\n\x02id\x18\x01 \x01(\t\"z\n\x12ReadContentRequest\x12\x11\n\tmemory_id\x18\x01 \x01(\t\x12\x11\n\trecord_id\x18\x02 \x01(\t\x12\x0f\n\x07version\x18\x03 \x01(\x05\x12\r\n\x05index\x18\x04 \x01(\x05\x12\x0e\n\x06offset\x18\x05 \x01(\x03\x12\x0e\n\x06length\x18\x06 \x01(\x03\"[\n\x13ReadContentResponse\x12+\n\x04\x66ile\x18\x01 \x01(\x0b\x32\x1b.grovekeeper.common.v1.FileH\x00\x12\x0f\n\x05\x63hunk\x18\x02 \x01(\x0cH\x00\x42\x06\n\x04part2\xa5\x02\n\x05\x46iles\x12]\n\nUploadFile\x12(.grovekeeper.memory.v1.UploadFileRequest\x1a#.grovekeeper.memory.v1.UploadedFile(\x01\x12U\n\x07GetFile\x12%.grovekeeper.memory.v1.GetFileRequest\x1a#.grovekeeper.memory.v1.UploadedFile\x12\x66\n\x0bReadContent\x12).grovekeeper.memory.v1.ReadContentRequest\x1a*.grovekeeper.memory.v1.ReadContentResponse0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cprotos/memory/v1/files.proto\x12\x15grovekeeper.memory.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dprotos/common/v1/common.proto\x1a\x1dprotos/common/v1/record.proto\"\x8c\x01\n\x0cUploadedFile\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x12\n\nmedia_type\x18\x03 \x01(\t\x12\r\n\x05\x62ytes\x18\x04 \x01(\x03\x12\x0f\n\x07purpose\x18\x05 \x01(\t\x12.\n\ncreated_at\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\x8e\x01\n\x11UploadFileRequest\x12/\n\x06upload\x18\x01 \x01(\x0b\x32\x1d.grovekeeper.memory.v1.UploadH\x00\x12\x0f\n\x05\x63hunk\x18\x02 \x01(\x0cH\x00\x12/\n\x03\x65nd\x18\x03 \x01(\x0b\x32 .grovekeeper.memory.v1.UploadEndH\x00\x42\x06\n\x04part\"t\n\x06Upload\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x12\n\nmedia_type\x18\x02 \x01(\t\x12\x0f\n\x07purpose\x18\x03 \x01(\t\x12\x37\n\x0bidempotency\x18\x04 \x01(\x0b\x32\".grovekeeper.common.v1.Idempotency\"+\n\tUploadEnd\x12\r\n\x05\x62ytes\x18\x01 \x01(\x03\x12\x0f\n\x07purpose\x18\x02 \x01(\t\"\x1c\n\x0eGetFileRequest\x12\n\n\x02id\x18\x01 \x01(\t\"z\n\x12ReadContentRequest\x12\x11\n\tmemory_id\x18\x01 \x01(\t\x12\x11\n\trecord_id\x18\x02 \x01(\t\x12\x0f\n\x07version\x18\x03 \x01(\x05\x12\r\n\x05index\x18\x04 \x01(\x05\x12\x0e\n\x06offset\x18\x05 \x01(\x03\x12\x0e\n\x06length\x18\x06 \x01(\x03\"[\n\x13ReadContentResponse\x12+\n\x04\x66ile\x18\x01 \x01(\x0b\x32\x1b.grovekeeper.common.v1.FileH\x00\x12\x0f\n\x05\x63hunk\x18\x02 \x01(\x0cH\x00\x42\x06\n\x04part2\xa5\x02\n\x05\x46iles\x12]\n\nUploadFile\x12(.grovekeeper.memory.v1.UploadFileRequest\x1a#.grovekeeper.memory.v1.UploadedFile(\x01\x12U\n\x07GetFile\x12%.grovekeeper.memory.v1.GetFileRequest\x1a#.grovekeeper.memory.v1.UploadedFile\x12\x66\n\x0bReadContent\x12).grovekeeper.memory.v1.ReadContentRequest\x1a*.grovekeeper.memory.v1.ReadContentResponse0\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,16 +36,18 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_UPLOADEDFILE']._serialized_start=151
   _globals['_UPLOADEDFILE']._serialized_end=291
-  _globals['_UPLOADFILEREQUEST']._serialized_start=293
-  _globals['_UPLOADFILEREQUEST']._serialized_end=386
-  _globals['_UPLOAD']._serialized_start=388
-  _globals['_UPLOAD']._serialized_end=504
-  _globals['_GETFILEREQUEST']._serialized_start=506
-  _globals['_GETFILEREQUEST']._serialized_end=534
-  _globals['_READCONTENTREQUEST']._serialized_start=536
-  _globals['_READCONTENTREQUEST']._serialized_end=658
-  _globals['_READCONTENTRESPONSE']._serialized_start=660
-  _globals['_READCONTENTRESPONSE']._serialized_end=751
-  _globals['_FILES']._serialized_start=754
-  _globals['_FILES']._serialized_end=1047
+  _globals['_UPLOADFILEREQUEST']._serialized_start=294
+  _globals['_UPLOADFILEREQUEST']._serialized_end=436
+  _globals['_UPLOAD']._serialized_start=438
+  _globals['_UPLOAD']._serialized_end=554
+  _globals['_UPLOADEND']._serialized_start=556
+  _globals['_UPLOADEND']._serialized_end=599
+  _globals['_GETFILEREQUEST']._serialized_start=601
+  _globals['_GETFILEREQUEST']._serialized_end=629
+  _globals['_READCONTENTREQUEST']._serialized_start=631
+  _globals['_READCONTENTREQUEST']._serialized_end=753
+  _globals['_READCONTENTRESPONSE']._serialized_start=755
+  _globals['_READCONTENTRESPONSE']._serialized_end=846
+  _globals['_FILES']._serialized_start=849
+  _globals['_FILES']._serialized_end=1142
 # @@protoc_insertion_point(module_scope)

@@ -62,20 +62,24 @@ class UploadFileRequest(_message.Message):
 
     UPLOAD_FIELD_NUMBER: _builtins.int
     CHUNK_FIELD_NUMBER: _builtins.int
+    END_FIELD_NUMBER: _builtins.int
     chunk: _builtins.bytes
     @_builtins.property
     def upload(self) -> Global___Upload: ...
+    @_builtins.property
+    def end(self) -> Global___UploadEnd: ...
     def __init__(
         self,
         *,
         upload: Global___Upload | None = ...,
         chunk: _builtins.bytes = ...,
+        end: Global___UploadEnd | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["chunk", b"chunk", "part", b"part", "upload", b"upload"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["chunk", b"chunk", "end", b"end", "part", b"part", "upload", b"upload"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["chunk", b"chunk", "part", b"part", "upload", b"upload"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["chunk", b"chunk", "end", b"end", "part", b"part", "upload", b"upload"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_part: _TypeAlias = _typing.Literal["upload", "chunk"]  # noqa: Y015
+    _WhichOneofReturnType_part: _TypeAlias = _typing.Literal["upload", "chunk", "end"]  # noqa: Y015
     _WhichOneofArgType_part: _TypeAlias = _typing.Literal["part", b"part"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_part) -> _WhichOneofReturnType_part | None: ...
 
@@ -90,11 +94,15 @@ class Upload(_message.Message):
     PURPOSE_FIELD_NUMBER: _builtins.int
     IDEMPOTENCY_FIELD_NUMBER: _builtins.int
     name: _builtins.str
+    """As the client calls it; kept without folders and control characters."""
     media_type: _builtins.str
-    """What the client says it is; only believed where the bytes do not tell."""
+    """What the client says it is; only believed about the kind of a text, which the bytes do not tell."""
     purpose: _builtins.str
+    """Ends here or in `end`."""
     @_builtins.property
-    def idempotency(self) -> _common_pb2.Idempotency: ...
+    def idempotency(self) -> _common_pb2.Idempotency:
+        """Only the key counts: name, purpose and bytes are compared."""
+
     def __init__(
         self,
         *,
@@ -110,6 +118,29 @@ class Upload(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Upload: _TypeAlias = Upload  # noqa: Y015
+
+@_typing.final
+class UploadEnd(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BYTES_FIELD_NUMBER: _builtins.int
+    PURPOSE_FIELD_NUMBER: _builtins.int
+    bytes: _builtins.int
+    """How many were sent: an upload that was cut short has another number."""
+    purpose: _builtins.str
+    def __init__(
+        self,
+        *,
+        bytes: _builtins.int = ...,
+        purpose: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes", b"bytes", "purpose", b"purpose"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UploadEnd: _TypeAlias = UploadEnd  # noqa: Y015
 
 @_typing.final
 class GetFileRequest(_message.Message):
@@ -147,6 +178,7 @@ class ReadContentRequest(_message.Message):
     index: _builtins.int
     """Which part of the content; -1: the first file."""
     offset: _builtins.int
+    """Below 0: that many from the end on. At or past the end: no chunks are answered."""
     length: _builtins.int
     """0: to the end."""
     def __init__(
@@ -175,7 +207,9 @@ class ReadContentResponse(_message.Message):
     CHUNK_FIELD_NUMBER: _builtins.int
     chunk: _builtins.bytes
     @_builtins.property
-    def file(self) -> _record_pb2.File: ...
+    def file(self) -> _record_pb2.File:
+        """The whole file's, whatever part of it follows."""
+
     def __init__(
         self,
         *,

@@ -55,8 +55,9 @@ class FilesServicer:
     """Missing associated documentation comment in .proto file."""
 
     def UploadFile(self, request_iterator, context):
-        """`upload` first, then `chunk`s in order. The file is the caller's alone until a record names it. Errors:
-        file_too_large, invalid_input.
+        """`upload` first, then `chunk`s in order, then `end`, without which nothing is kept. The file is the caller's alone
+        until a record names it. A repeated key answers the first file when name, purpose and bytes are the same.
+        Errors: file_too_large, invalid_input, memory_unsupported (this server keeps no files).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -32,8 +32,9 @@ class FilesStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> FilesAsyncStub: ...
     UploadFile: _grpc.StreamUnaryMultiCallable[_files_pb2.UploadFileRequest, _files_pb2.UploadedFile]
-    """`upload` first, then `chunk`s in order. The file is the caller's alone until a record names it. Errors:
-    file_too_large, invalid_input.
+    """`upload` first, then `chunk`s in order, then `end`, without which nothing is kept. The file is the caller's alone
+    until a record names it. A repeated key answers the first file when name, purpose and bytes are the same.
+    Errors: file_too_large, invalid_input, memory_unsupported (this server keeps no files).
     """
     GetFile: _grpc.UnaryUnaryMultiCallable[_files_pb2.GetFileRequest, _files_pb2.UploadedFile]
     """The caller's own. Errors: file_not_found."""
@@ -46,8 +47,9 @@ class FilesStub:
 class FilesAsyncStub(FilesStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     UploadFile: _aio.StreamUnaryMultiCallable[_files_pb2.UploadFileRequest, _files_pb2.UploadedFile]  # type: ignore[assignment]
-    """`upload` first, then `chunk`s in order. The file is the caller's alone until a record names it. Errors:
-    file_too_large, invalid_input.
+    """`upload` first, then `chunk`s in order, then `end`, without which nothing is kept. The file is the caller's alone
+    until a record names it. A repeated key answers the first file when name, purpose and bytes are the same.
+    Errors: file_too_large, invalid_input, memory_unsupported (this server keeps no files).
     """
     GetFile: _aio.UnaryUnaryMultiCallable[_files_pb2.GetFileRequest, _files_pb2.UploadedFile]  # type: ignore[assignment]
     """The caller's own. Errors: file_not_found."""
@@ -63,8 +65,9 @@ class FilesServicer(metaclass=_abc_1.ABCMeta):
         request_iterator: _MaybeAsyncIterator[_files_pb2.UploadFileRequest],
         context: _ServicerContext,
     ) -> _typing.Union[_files_pb2.UploadedFile, _abc.Awaitable[_files_pb2.UploadedFile]]:
-        """`upload` first, then `chunk`s in order. The file is the caller's alone until a record names it. Errors:
-        file_too_large, invalid_input.
+        """`upload` first, then `chunk`s in order, then `end`, without which nothing is kept. The file is the caller's alone
+        until a record names it. A repeated key answers the first file when name, purpose and bytes are the same.
+        Errors: file_too_large, invalid_input, memory_unsupported (this server keeps no files).
         """
 
     @_abc_1.abstractmethod

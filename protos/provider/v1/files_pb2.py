@@ -26,7 +26,7 @@ from protos.common.v1 import record_pb2 as protos_dot_common_dot_v1_dot_record__
 from protos.provider.v1 import provider_pb2 as protos_dot_provider_dot_v1_dot_provider__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1eprotos/provider/v1/files.proto\x12\x17grovekeeper.provider.v1\x1a\x1dprotos/common/v1/record.proto\x1a!protos/provider/v1/provider.proto\"]\n\x0fKeepFileRequest\x12\x31\n\x04\x66ile\x18\x01 \x01(\x0b\x32!.grovekeeper.provider.v1.KeptFileH\x00\x12\x0f\n\x05\x63hunk\x18\x02 \x01(\x0cH\x00\x42\x06\n\x04part\"h\n\x08KeptFile\x12\x31\n\x07\x61\x64\x64ress\x18\x01 \x01(\x0b\x32 .grovekeeper.provider.v1.Address\x12)\n\x04\x66ile\x18\x02 \x01(\x0b\x32\x1b.grovekeeper.common.v1.File\"=\n\x10KeepFileResponse\x12)\n\x04\x66ile\x18\x01 \x01(\x0b\x32\x1b.grovekeeper.common.v1.File\"\x97\x01\n\x0fReadFileRequest\x12\x31\n\x07\x61\x64\x64ress\x18\x01 \x01(\x0b\x32 .grovekeeper.provider.v1.Address\x12\x11\n\trecord_id\x18\x02 \x01(\t\x12\x0f\n\x07version\x18\x03 \x01(\x05\x12\r\n\x05index\x18\x04 \x01(\x05\x12\x0e\n\x06offset\x18\x05 \x01(\x03\x12\x0e\n\x06length\x18\x06 \x01(\x03\"X\n\x10ReadFileResponse\x12+\n\x04\x66ile\x18\x01 \x01(\x0b\x32\x1b.grovekeeper.common.v1.FileH\x00\x12\x0f\n\x05\x63hunk\x18\x02 \x01(\x0cH\x00\x42\x06\n\x04part2\xcd\x01\n\x05\x46iles\x12\x61\n\x08KeepFile\x12(.grovekeeper.provider.v1.KeepFileRequest\x1a).grovekeeper.provider.v1.KeepFileResponse(\x01\x12\x61\n\x08ReadFile\x12(.grovekeeper.provider.v1.ReadFileRequest\x1a).grovekeeper.provider.v1.ReadFileResponse0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1eprotos/provider/v1/files.proto\x12\x17grovekeeper.provider.v1\x1a\x1dprotos/common/v1/record.proto\x1a!protos/provider/v1/provider.proto\"]\n\x0fKeepFileRequest\x12\x31\n\x04\x66ile\x18\x01 \x01(\x0b\x32!.grovekeeper.provider.v1.KeptFileH\x00\x12\x0f\n\x05\x63hunk\x18\x02 \x01(\x0cH\x00\x42\x06\n\x04part\"h\n\x08KeptFile\x12\x31\n\x07\x61\x64\x64ress\x18\x01 \x01(\x0b\x32 .grovekeeper.provider.v1.Address\x12)\n\x04\x66ile\x18\x02 \x01(\x0b\x32\x1b.grovekeeper.common.v1.File\"=\n\x10KeepFileResponse\x12)\n\x04\x66ile\x18\x01 \x01(\x0b\x32\x1b.grovekeeper.common.v1.File\"\x97\x01\n\x0fReadFileRequest\x12\x31\n\x07\x61\x64\x64ress\x18\x01 \x01(\x0b\x32 .grovekeeper.provider.v1.Address\x12\x11\n\trecord_id\x18\x02 \x01(\t\x12\x0f\n\x07version\x18\x03 \x01(\x05\x12\r\n\x05index\x18\x04 \x01(\x05\x12\x0e\n\x06offset\x18\x05 \x01(\x03\x12\x0e\n\x06length\x18\x06 \x01(\x03\"X\n\x10ReadFileResponse\x12+\n\x04\x66ile\x18\x01 \x01(\x0b\x32\x1b.grovekeeper.common.v1.FileH\x00\x12\x0f\n\x05\x63hunk\x18\x02 \x01(\x0cH\x00\x42\x06\n\x04part\"W\n\x10KeptFilesRequest\x12\x31\n\x07\x61\x64\x64ress\x18\x01 \x01(\x0b\x32 .grovekeeper.provider.v1.Address\x12\x10\n\x08\x66ile_ids\x18\x02 \x03(\t\"%\n\x11KeptFilesResponse\x12\x10\n\x08\x66ile_ids\x18\x01 \x03(\t2\xb1\x02\n\x05\x46iles\x12\x61\n\x08KeepFile\x12(.grovekeeper.provider.v1.KeepFileRequest\x1a).grovekeeper.provider.v1.KeepFileResponse(\x01\x12\x61\n\x08ReadFile\x12(.grovekeeper.provider.v1.ReadFileRequest\x1a).grovekeeper.provider.v1.ReadFileResponse0\x01\x12\x62\n\tKeptFiles\x12).grovekeeper.provider.v1.KeptFilesRequest\x1a*.grovekeeper.provider.v1.KeptFilesResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -43,6 +43,10 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_READFILEREQUEST']._serialized_end=541
   _globals['_READFILERESPONSE']._serialized_start=543
   _globals['_READFILERESPONSE']._serialized_end=631
-  _globals['_FILES']._serialized_start=634
-  _globals['_FILES']._serialized_end=839
+  _globals['_KEPTFILESREQUEST']._serialized_start=633
+  _globals['_KEPTFILESREQUEST']._serialized_end=720
+  _globals['_KEPTFILESRESPONSE']._serialized_start=722
+  _globals['_KEPTFILESRESPONSE']._serialized_end=759
+  _globals['_FILES']._serialized_start=762
+  _globals['_FILES']._serialized_end=1067
 # @@protoc_insertion_point(module_scope)

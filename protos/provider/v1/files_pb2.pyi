@@ -3,8 +3,10 @@
 isort:skip_file
 Bytes of the files that records name, of a provider that declares `files` (Memories chapter, section 7)."""
 
+from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
+from google.protobuf.internal import containers as _containers
 from protos.common.v1 import record_pb2 as _record_pb2
 from protos.provider.v1 import provider_pb2 as _provider_pb2
 import builtins as _builtins
@@ -52,7 +54,9 @@ class KeptFile(_message.Message):
     @_builtins.property
     def address(self) -> _provider_pb2.Address: ...
     @_builtins.property
-    def file(self) -> _record_pb2.File: ...
+    def file(self) -> _record_pb2.File:
+        """`version` is the provider's to give."""
+
     def __init__(
         self,
         *,
@@ -105,6 +109,7 @@ class ReadFileRequest(_message.Message):
     index: _builtins.int
     """Which part of the content; -1: the first file."""
     offset: _builtins.int
+    """Below 0: that many from the end on. At or past the end: no chunks are answered."""
     length: _builtins.int
     """0: to the end."""
     @_builtins.property
@@ -151,3 +156,47 @@ class ReadFileResponse(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType_part) -> _WhichOneofReturnType_part | None: ...
 
 Global___ReadFileResponse: _TypeAlias = ReadFileResponse  # noqa: Y015
+
+@_typing.final
+class KeptFilesRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ADDRESS_FIELD_NUMBER: _builtins.int
+    FILE_IDS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def address(self) -> _provider_pb2.Address: ...
+    @_builtins.property
+    def file_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    def __init__(
+        self,
+        *,
+        address: _provider_pb2.Address | None = ...,
+        file_ids: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["address", b"address"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "file_ids", b"file_ids"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___KeptFilesRequest: _TypeAlias = KeptFilesRequest  # noqa: Y015
+
+@_typing.final
+class KeptFilesResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FILE_IDS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def file_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    def __init__(
+        self,
+        *,
+        file_ids: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["file_ids", b"file_ids"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___KeptFilesResponse: _TypeAlias = KeptFilesResponse  # noqa: Y015

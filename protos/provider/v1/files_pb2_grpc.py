@@ -44,14 +44,20 @@ class FilesStub:
                 request_serializer=protos_dot_provider_dot_v1_dot_files__pb2.ReadFileRequest.SerializeToString,
                 response_deserializer=protos_dot_provider_dot_v1_dot_files__pb2.ReadFileResponse.FromString,
                 _registered_method=True)
+        self.KeptFiles = channel.unary_unary(
+                '/grovekeeper.provider.v1.Files/KeptFiles',
+                request_serializer=protos_dot_provider_dot_v1_dot_files__pb2.KeptFilesRequest.SerializeToString,
+                response_deserializer=protos_dot_provider_dot_v1_dot_files__pb2.KeptFilesResponse.FromString,
+                _registered_method=True)
 
 
 class FilesServicer:
     """Missing associated documentation comment in .proto file."""
 
     def KeepFile(self, request_iterator, context):
-        """Keeps the bytes of a file for this memory: `file` first, then `chunk`s in order. Safe to repeat. A file that no
-        record names a day later is dropped. Errors: memory_unsupported, file_too_large.
+        """Keeps the bytes of a file for this memory: `file` first, then `chunk`s in order. Safe to repeat; one that is kept
+        is answered without its chunks being read. What does not add up to `file.bytes` is not kept (invalid_input). A
+        file that no record names a day later is dropped. Errors: memory_unsupported, file_too_large.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -60,6 +66,13 @@ class FilesServicer:
     def ReadFile(self, request, context):
         """The bytes of a file that a record's content names: `file` first, then `chunk`s. Errors: memory_record_not_found,
         file_not_found.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def KeptFiles(self, request, context):
+        """Which of these files this memory keeps.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -77,6 +90,11 @@ def add_FilesServicer_to_server(servicer, server):
                     servicer.ReadFile,
                     request_deserializer=protos_dot_provider_dot_v1_dot_files__pb2.ReadFileRequest.FromString,
                     response_serializer=protos_dot_provider_dot_v1_dot_files__pb2.ReadFileResponse.SerializeToString,
+            ),
+            'KeptFiles': grpc.unary_unary_rpc_method_handler(
+                    servicer.KeptFiles,
+                    request_deserializer=protos_dot_provider_dot_v1_dot_files__pb2.KeptFilesRequest.FromString,
+                    response_serializer=protos_dot_provider_dot_v1_dot_files__pb2.KeptFilesResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -133,6 +151,33 @@ class Files:
             '/grovekeeper.provider.v1.Files/ReadFile',
             protos_dot_provider_dot_v1_dot_files__pb2.ReadFileRequest.SerializeToString,
             protos_dot_provider_dot_v1_dot_files__pb2.ReadFileResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def KeptFiles(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/grovekeeper.provider.v1.Files/KeptFiles',
+            protos_dot_provider_dot_v1_dot_files__pb2.KeptFilesRequest.SerializeToString,
+            protos_dot_provider_dot_v1_dot_files__pb2.KeptFilesResponse.FromString,
             options,
             channel_credentials,
             insecure,

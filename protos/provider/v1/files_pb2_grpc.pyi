@@ -32,25 +32,31 @@ class FilesStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> FilesAsyncStub: ...
     KeepFile: _grpc.StreamUnaryMultiCallable[_files_pb2.KeepFileRequest, _files_pb2.KeepFileResponse]
-    """Keeps the bytes of a file for this memory: `file` first, then `chunk`s in order. Safe to repeat. A file that no
-    record names a day later is dropped. Errors: memory_unsupported, file_too_large.
+    """Keeps the bytes of a file for this memory: `file` first, then `chunk`s in order. Safe to repeat; one that is kept
+    is answered without its chunks being read. What does not add up to `file.bytes` is not kept (invalid_input). A
+    file that no record names a day later is dropped. Errors: memory_unsupported, file_too_large.
     """
     ReadFile: _grpc.UnaryStreamMultiCallable[_files_pb2.ReadFileRequest, _files_pb2.ReadFileResponse]
     """The bytes of a file that a record's content names: `file` first, then `chunk`s. Errors: memory_record_not_found,
     file_not_found.
     """
+    KeptFiles: _grpc.UnaryUnaryMultiCallable[_files_pb2.KeptFilesRequest, _files_pb2.KeptFilesResponse]
+    """Which of these files this memory keeps."""
 
 @_typing.type_check_only
 class FilesAsyncStub(FilesStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     KeepFile: _aio.StreamUnaryMultiCallable[_files_pb2.KeepFileRequest, _files_pb2.KeepFileResponse]  # type: ignore[assignment]
-    """Keeps the bytes of a file for this memory: `file` first, then `chunk`s in order. Safe to repeat. A file that no
-    record names a day later is dropped. Errors: memory_unsupported, file_too_large.
+    """Keeps the bytes of a file for this memory: `file` first, then `chunk`s in order. Safe to repeat; one that is kept
+    is answered without its chunks being read. What does not add up to `file.bytes` is not kept (invalid_input). A
+    file that no record names a day later is dropped. Errors: memory_unsupported, file_too_large.
     """
     ReadFile: _aio.UnaryStreamMultiCallable[_files_pb2.ReadFileRequest, _files_pb2.ReadFileResponse]  # type: ignore[assignment]
     """The bytes of a file that a record's content names: `file` first, then `chunk`s. Errors: memory_record_not_found,
     file_not_found.
     """
+    KeptFiles: _aio.UnaryUnaryMultiCallable[_files_pb2.KeptFilesRequest, _files_pb2.KeptFilesResponse]  # type: ignore[assignment]
+    """Which of these files this memory keeps."""
 
 class FilesServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -59,8 +65,9 @@ class FilesServicer(metaclass=_abc_1.ABCMeta):
         request_iterator: _MaybeAsyncIterator[_files_pb2.KeepFileRequest],
         context: _ServicerContext,
     ) -> _typing.Union[_files_pb2.KeepFileResponse, _abc.Awaitable[_files_pb2.KeepFileResponse]]:
-        """Keeps the bytes of a file for this memory: `file` first, then `chunk`s in order. Safe to repeat. A file that no
-        record names a day later is dropped. Errors: memory_unsupported, file_too_large.
+        """Keeps the bytes of a file for this memory: `file` first, then `chunk`s in order. Safe to repeat; one that is kept
+        is answered without its chunks being read. What does not add up to `file.bytes` is not kept (invalid_input). A
+        file that no record names a day later is dropped. Errors: memory_unsupported, file_too_large.
         """
 
     @_abc_1.abstractmethod
@@ -72,5 +79,13 @@ class FilesServicer(metaclass=_abc_1.ABCMeta):
         """The bytes of a file that a record's content names: `file` first, then `chunk`s. Errors: memory_record_not_found,
         file_not_found.
         """
+
+    @_abc_1.abstractmethod
+    def KeptFiles(
+        self,
+        request: _files_pb2.KeptFilesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_files_pb2.KeptFilesResponse, _abc.Awaitable[_files_pb2.KeptFilesResponse]]:
+        """Which of these files this memory keeps."""
 
 def add_FilesServicer_to_server(servicer: FilesServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

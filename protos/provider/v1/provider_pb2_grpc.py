@@ -137,7 +137,9 @@ class ProviderServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Remember(self, request, context):
-        """Writes one record as stated; it is recalled from the moment this answers.
+        """Writes one record as stated; it is recalled from the moment this answers. A file that its content names with a
+        `version` was kept by KeepFile for this write; one without is kept and named by a record of this memory already.
+        Otherwise: file_not_found.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

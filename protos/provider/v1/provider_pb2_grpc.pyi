@@ -42,7 +42,10 @@ class ProviderStub:
     GetJob: _grpc.UnaryUnaryMultiCallable[_provider_pb2.GetJobRequest, _record_pb2.Job]
     """Errors: grovekeeper_not_found for a job that is not of this memory."""
     Remember: _grpc.UnaryUnaryMultiCallable[_provider_pb2.RememberRequest, _record_pb2.Record]
-    """Writes one record as stated; it is recalled from the moment this answers."""
+    """Writes one record as stated; it is recalled from the moment this answers. A file that its content names with a
+    `version` was kept by KeepFile for this write; one without is kept and named by a record of this memory already.
+    Otherwise: file_not_found.
+    """
     GetRecord: _grpc.UnaryUnaryMultiCallable[_provider_pb2.GetRecordRequest, _record_pb2.Record]
     """The latest version, forgotten ones included; with `as_of` the version held then. Errors: memory_record_not_found."""
     ListRecords: _grpc.UnaryUnaryMultiCallable[_provider_pb2.ListRecordsRequest, _provider_pb2.ListRecordsResponse]
@@ -74,7 +77,10 @@ class ProviderAsyncStub(ProviderStub):
     GetJob: _aio.UnaryUnaryMultiCallable[_provider_pb2.GetJobRequest, _record_pb2.Job]  # type: ignore[assignment]
     """Errors: grovekeeper_not_found for a job that is not of this memory."""
     Remember: _aio.UnaryUnaryMultiCallable[_provider_pb2.RememberRequest, _record_pb2.Record]  # type: ignore[assignment]
-    """Writes one record as stated; it is recalled from the moment this answers."""
+    """Writes one record as stated; it is recalled from the moment this answers. A file that its content names with a
+    `version` was kept by KeepFile for this write; one without is kept and named by a record of this memory already.
+    Otherwise: file_not_found.
+    """
     GetRecord: _aio.UnaryUnaryMultiCallable[_provider_pb2.GetRecordRequest, _record_pb2.Record]  # type: ignore[assignment]
     """The latest version, forgotten ones included; with `as_of` the version held then. Errors: memory_record_not_found."""
     ListRecords: _aio.UnaryUnaryMultiCallable[_provider_pb2.ListRecordsRequest, _provider_pb2.ListRecordsResponse]  # type: ignore[assignment]
@@ -127,7 +133,10 @@ class ProviderServicer(metaclass=_abc_1.ABCMeta):
         request: _provider_pb2.RememberRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_record_pb2.Record, _abc.Awaitable[_record_pb2.Record]]:
-        """Writes one record as stated; it is recalled from the moment this answers."""
+        """Writes one record as stated; it is recalled from the moment this answers. A file that its content names with a
+        `version` was kept by KeepFile for this write; one without is kept and named by a record of this memory already.
+        Otherwise: file_not_found.
+        """
 
     @_abc_1.abstractmethod
     def GetRecord(

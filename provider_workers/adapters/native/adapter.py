@@ -1,6 +1,6 @@
 """The native provider: records in Postgres, searched by vector and full text, facts derived in the background."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -9,6 +9,8 @@ from provider_workers.adapters.native.capabilities import document
 from provider_workers.adapters.native.derivation import ATTEMPTS, Derivation, Derive, derive
 from provider_workers.adapters.native.embedding.embedder import Embedder
 from provider_workers.adapters.native.erasing import Erasing
+from provider_workers.adapters.native.extraction import Extraction
+from provider_workers.adapters.native.files import Files
 from provider_workers.adapters.native.moments import Snapshots
 from provider_workers.adapters.native.reading import Reading
 from provider_workers.adapters.native.recall import Recall
@@ -22,10 +24,12 @@ from provider_workers.domain.model import (
     Counts,
     Draft,
     Erased,
+    File,
     Found,
     Job,
     Observed,
     Page,
+    Place,
     Question,
     Record,
     RecordAddress,
@@ -35,15 +39,19 @@ from provider_workers.domain.model import (
 )
 from service_kit.db.pool import Database
 from service_kit.jobs import Jobs
+from service_kit.objects.store import Objects
 
 __all__ = ["NativeProvider", "Options"]
 
 _TIDY_S: Final = 3600.0
+_SWEEP_FILES_S: Final = 900.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What an operator may set; see ``settings``. ``answer_bytes`` bounds the content of one answer."""
+    """What an operator may set; see ``settings``. ``answer_bytes`` bounds the content of one answer; ``objects``
+    is where files are kept, None for nowhere.
+    """
 
     derivation: bool = True
     embed_timeout_s: float = 3.0
@@ -53,6 +61,10 @@ class Options:
     keep_jobs_days: int = 30
     keep_keys_hours: int = 48
     answer_bytes: int = 8 * 1024 * 1024
+    objects: Objects | None = None
+    file_limit_bytes: int = 64 * 1024 * 1024
+    extract_max_bytes: int = 8 * 1024 * 1024
+    extract_timeout_s: float = 5.0
 
 
 class NativeProvider:
@@ -70,15 +82,19 @@ class NativeProvider:
         derived_by: Derive = derive,
     ) -> None:
         vectors = Vectors(embedder, options.embed_timeout_s)
-        self.capabilities: Capabilities = document(derives=options.derivation)
-        self._writing = Writing(database, vectors, jobs)
+        extraction = Extraction(max_bytes=options.extract_max_bytes, timeout_s=options.extract_timeout_s)
+        self.capabilities: Capabilities = document(
+            derives=options.derivation, files=options.objects is not None
+        )
+        self._files = Files(database, options.objects, extraction, options.file_limit_bytes)
+        self._writing = Writing(database, vectors, jobs, self._files)
         self._reading = Reading(
             database, answer_bytes=options.answer_bytes, prime_tokens=options.prime_tokens
         )
         self._recall = Recall(
             database, vectors, abstain_below=options.abstain_below, answer_bytes=options.answer_bytes
         )
-        self._erasing = Erasing(database)
+        self._erasing = Erasing(database, self._files)
         self.work: Work = Work(database, jobs)
         self._snapshots = Snapshots(database)
         derivation = Derivation(database, vectors, derived_by if options.derivation else None)
@@ -86,6 +102,7 @@ class NativeProvider:
         jobs.periodic("embed", Sweeper(database, vectors).run, every_s=options.sweep_s)
         tidying = Tidying(database, options.keep_jobs_days, options.keep_keys_hours)
         jobs.periodic("tidy", tidying.run, every_s=_TIDY_S)
+        jobs.periodic("files", self._files.sweep, every_s=_SWEEP_FILES_S)
 
     async def observe(self, memory_id: str, episodes: Sequence[Draft], stamp: Stamp) -> Observed:
         return await self._writing.observe(memory_id, episodes, stamp)
@@ -112,6 +129,15 @@ class NativeProvider:
 
     async def erase(self, memory_id: str, record_ids: Sequence[str], stamp: Stamp) -> Erased:
         return await self._erasing.erase(memory_id, record_ids, stamp)
+
+    async def keep(self, memory_id: str, file: File, chunks: AsyncIterable[bytes]) -> File:
+        return await self._files.keep(memory_id, file, chunks)
+
+    async def read(self, memory_id: str, record_id: str, place: Place) -> tuple[File, AsyncGenerator[bytes]]:
+        return await self._files.read(memory_id, record_id, place)
+
+    async def kept(self, memory_id: str, file_ids: Sequence[str]) -> frozenset[str]:
+        return await self._files.kept(memory_id, file_ids)
 
     async def history(
         self, memory_id: str, record_id: str, as_of: datetime | None = None

@@ -7,8 +7,10 @@ from provider_workers.domain.model import Capabilities
 NAME: Final = "native"
 
 
-def document(*, derives: bool) -> Capabilities:
-    """The capability document; ``derives`` is whether facts are derived here at all."""
+def document(*, derives: bool, files: bool) -> Capabilities:
+    """The capability document; ``derives`` is whether facts are derived here at all, ``files`` whether there is an
+    object store.
+    """
     return Capabilities(
         id=NAME,
         # Every statement names the memories it may touch, and every key leads with the memory's id.
@@ -28,6 +30,9 @@ def document(*, derives: bool) -> Capabilities:
         prime=True,
         consolidate="",
         types=False,
-        files=False,
+        files=files,
+        # Any file is kept; words are found in some, and those that a writer gives in all.
+        content_media=("*/*",) if files else (),
+        content_bytes="kept" if files else "",
         snapshots=True,
     )

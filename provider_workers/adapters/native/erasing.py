@@ -7,6 +7,7 @@ backups age as the operator has set.
 from collections.abc import Sequence
 from typing import Final
 
+from provider_workers.adapters.native.files import Files
 from provider_workers.adapters.native.keys import Claim, claim, settle_erase
 from provider_workers.domain import errors
 from provider_workers.domain.model import Erased, RecordAddress, Stamp
@@ -22,13 +23,17 @@ _PURGE_BATCH: Final = 1_000
 class Erasing:
     """The two operations nothing comes back from."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, files: Files) -> None:
         self._database = database
+        self._files = files
 
     async def erase(self, memory_id: str, record_ids: Sequence[str], stamp: Stamp) -> Erased:
         """Copies derived in another memory are ``unreachable``: this call may not touch that memory.
 
         A repeated key answers what the first request erased, though none of it is there any more.
+
+        The bytes of files go before their rows, and both before the answer: where the store fails, nothing is
+        answered and every record stays. Of several files some may be gone by then; the erase is to be repeated.
         """
         asked = list(dict.fromkeys(record_ids))
         claimed = Claim(stamp, "erase", memory_id)
@@ -37,34 +42,40 @@ class Erasing:
             if done is not None:
                 unreachable: list[str] = done["unreachable"]
                 memories: list[str] = done["unreachable_in"] or [""] * len(unreachable)
-                return _erased(done["erased"], list(zip(memories, unreachable, strict=True)))
+                return _erased(
+                    done["erased"], list(zip(memories, unreachable, strict=True)), done["file_ids"] or ()
+                )
             if await _lock(tx, memory_id, asked) != set(asked):
                 raise errors.record_not_found("record_ids")
             derived, elsewhere = await self._derived(tx, memory_id, asked)
             erased = [*asked, *derived]
             await _spend_keys(tx, memory_id, erased)
+            named = await self._files.hold(tx, memory_id, erased)
             await tx.execute(
                 "delete from record where memory_id = %s and record_id = any(%s)", (memory_id, erased)
             )
             await _verify(tx, memory_id, erased)
-            answer = _erased(erased, elsewhere)
+            gone = await self._files.unnamed(tx, memory_id, named)
+            answer = _erased(erased, elsewhere, gone)
             await settle_erase(tx, claimed, answer)
         return answer
 
     async def purge(self, memory_id: str) -> None:
-        while True:
-            async with self._database.begin() as tx:
-                gone = await tx.execute(
-                    "delete from record where memory_id = %(memory)s and record_id in"
-                    " (select record_id from record where memory_id = %(memory)s limit %(limit)s)",
-                    {"memory": memory_id, "limit": _PURGE_BATCH},
-                )
-                if gone:
-                    continue
-                await tx.execute("delete from job where memory_id = %s", (memory_id,))
-                await tx.execute("delete from snapshot_floor where memory_id = %s", (memory_id,))
-                await tx.execute("delete from idempotency where memory_id = %s", (memory_id,))
-                return
+        while await self._purge_records(memory_id):
+            pass
+        await self._files.purge(memory_id)
+        async with self._database.begin() as tx:
+            await tx.execute("delete from job where memory_id = %s", (memory_id,))
+            await tx.execute("delete from snapshot_floor where memory_id = %s", (memory_id,))
+            await tx.execute("delete from idempotency where memory_id = %s", (memory_id,))
+
+    async def _purge_records(self, memory_id: str) -> int:
+        async with self._database.begin() as tx:
+            return await tx.execute(
+                "delete from record where memory_id = %(memory)s and record_id in"
+                " (select record_id from record where memory_id = %(memory)s limit %(limit)s)",
+                {"memory": memory_id, "limit": _PURGE_BATCH},
+            )
 
     async def _derived(
         self, tx: Tx, memory_id: str, record_ids: Sequence[str]
@@ -94,8 +105,9 @@ class Erasing:
         return here, elsewhere
 
 
-def _erased(erased: Sequence[str], elsewhere: Sequence[RecordAddress]) -> Erased:
-    return Erased(tuple(erased), tuple(record_id for _, record_id in elsewhere), tuple(elsewhere))
+def _erased(erased: Sequence[str], elsewhere: Sequence[RecordAddress], files: Sequence[str]) -> Erased:
+    unreachable = tuple(record_id for _, record_id in elsewhere)
+    return Erased(tuple(erased), unreachable, tuple(elsewhere), tuple(files))
 
 
 async def _lock(tx: Tx, memory_id: str, record_ids: Sequence[str]) -> set[str]:

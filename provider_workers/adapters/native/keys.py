@@ -53,7 +53,7 @@ async def claim(tx: Tx, wanted: Claim) -> Row | None:
         return None
     row = await tx.fetch_one(
         "select fingerprint, record_id, version, job_id, erased, unreachable,"
-        " unreachable_in from idempotency"
+        " unreachable_in, file_ids from idempotency"
         " where principal = %s and operation = %s and key = %s",
         (wanted.principal, wanted.operation, wanted.stamp.key),
     )
@@ -91,12 +91,13 @@ async def settle_erase(tx: Tx, claimed: Claim, answer: Erased) -> None:
     if not claimed.stamp.key:
         return
     await tx.execute(
-        "update idempotency set erased = %s, unreachable = %s, unreachable_in = %s"
+        "update idempotency set erased = %s, unreachable = %s, unreachable_in = %s, file_ids = %s"
         " where principal = %s and operation = %s and key = %s",
         (
             list(answer.erased),
             list(answer.unreachable),
             [memory_id for memory_id, _ in answer.elsewhere],
+            list(answer.file_ids),
             claimed.principal,
             claimed.operation,
             claimed.stamp.key,

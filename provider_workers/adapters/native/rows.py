@@ -9,6 +9,7 @@ import msgspec
 
 from provider_workers.adapters.native import words
 from provider_workers.adapters.native.vectors import Generation, Vector, literal
+from provider_workers.domain import errors
 from provider_workers.domain.model import Draft, Part, Record, Reference, Status, Writer
 from service_kit.db.tx import Row, Tx
 
@@ -22,6 +23,7 @@ __all__ = [
     "close",
     "hold_sources",
     "indexed",
+    "parts_of",
     "record_of",
     "stated",
 ]
@@ -120,6 +122,7 @@ async def append(tx: Tx, new: Sequence[NewVersion], generation: Generation) -> N
         [_columns(one) for one in new],
     )
     await _append_sources(tx, new)
+    await _append_files(tx, new)
     await tx.execute_many(
         "insert into embedding (memory_id, record_id, version, generation, dimension, vector)"
         " values (%s, %s, %s, %s, %s, %s::halfvec)",
@@ -167,6 +170,39 @@ async def _append_sources(tx: Tx, new: Sequence[NewVersion]) -> None:
     )
 
 
+async def _append_files(tx: Tx, new: Sequence[NewVersion]) -> None:
+    """Tie files to the versions that name them. They are held, so that an erase or a sweep sees them named or
+    precedes them; ``file_not_found`` for one that is not kept.
+    """
+    files = {
+        (one.memory_id, one.record_id, one.version, part.file.id): part.file
+        for one in new
+        for part in one.draft.content
+        if part.file is not None
+    }
+    if not files:
+        return
+    memory_id = new[0].memory_id
+    rows = await tx.fetch_all(
+        "select file_id, version, named from kept_file where memory_id = %s and file_id = any(%s) and kept"
+        " order by file_id for no key update",
+        (memory_id, sorted({file.id for file in files.values()})),
+    )
+    kept = {row["file_id"]: row["version"] for row in rows}
+    if any(not file.version or kept.get(file.id) != file.version for file in files.values()):
+        raise errors.file_not_found("content")
+    fresh = [row["file_id"] for row in rows if not row["named"]]
+    if fresh:
+        await tx.execute(
+            "update kept_file set named = true where memory_id = %s and file_id = any(%s) and kept",
+            (memory_id, fresh),
+        )
+    await tx.execute_many(
+        "insert into version_file (memory_id, record_id, version, file_id) values (%s, %s, %s, %s)",
+        list(files),
+    )
+
+
 async def close(tx: Tx, memory_id: str, record_id: str, status: Status, at: datetime) -> None:
     """Close the latest version of a record, whose head the transaction has locked."""
     await tx.execute(
@@ -181,6 +217,11 @@ async def close(tx: Tx, memory_id: str, record_id: str, status: Status, at: date
     )
 
 
+def parts_of(content: bytes) -> tuple[Part, ...]:
+    """A version's content as its column has it."""
+    return _parts.decode(content)
+
+
 def record_of(row: Row, as_of: datetime | None = None) -> Record:
     """The version in a row (:data:`COLUMNS`), as it stood at ``as_of``: what closed it later had not yet."""
     invalidated_at, forgotten_at = _utc(row["invalidated_at"]), _utc(row["forgotten_at"])
@@ -192,7 +233,7 @@ def record_of(row: Row, as_of: datetime | None = None) -> Record:
         id=row["record_id"],
         memory_id=row["memory_id"],
         type=row["type"],
-        content=_parts.decode(row["content"]),
+        content=parts_of(row["content"]),
         attributes=bytes(row["attributes"]),
         version=row["version"],
         status=status,

@@ -8,6 +8,7 @@ from typing import Final
 
 from psycopg import sql
 
+from provider_workers.adapters.native.files import Files
 from provider_workers.adapters.native.keys import Claim, claim, settle
 from provider_workers.adapters.native.moments import TICK, now
 from provider_workers.adapters.native.rows import (
@@ -50,12 +51,14 @@ class _Prepared:
 class Writing:
     """``jobs`` must know the task :data:`DERIVE`."""
 
-    def __init__(self, database: Database, vectors: Vectors, jobs: Jobs) -> None:
+    def __init__(self, database: Database, vectors: Vectors, jobs: Jobs, files: Files) -> None:
         self._database = database
         self._vectors = vectors
         self._jobs = jobs
+        self._files = files
 
     async def observe(self, memory_id: str, episodes: Sequence[Draft], stamp: Stamp) -> Observed:
+        episodes = [await self._files.stated(memory_id, one) for one in episodes]
         texts = [await index(one, datetime.now(UTC)) for one in episodes]
         claimed = Claim(stamp, "observe", memory_id)
         async with self._database.begin() as tx:
@@ -84,7 +87,7 @@ class Writing:
         return Observed(Job(job_id, "pending", (), at))
 
     async def remember(self, memory_id: str, draft: Draft, stamp: Stamp) -> Record:
-        made = await self._prepare(draft)
+        made = await self._prepare(await self._files.stated(memory_id, draft))
         claimed = Claim(stamp, "remember", memory_id)
         async with self._database.begin() as tx:
             done = await claim(tx, claimed)
@@ -113,6 +116,8 @@ class Writing:
         """The vector is made of the record as it reads before the lock; should it be changed in between,
         the new version waits for its vector instead of getting a wrong one.
         """
+        if changes.content is not None:
+            changes = replace(changes, content=await self._files.completed(memory_id, changes.content))
         made = await self._prepare_revision(memory_id, record_id, changes)
         claimed = Claim(stamp, "revise", memory_id, record_id)
         async with self._database.begin() as tx:

@@ -21,7 +21,7 @@ _Answer = Callable[[Any, _Context], Awaitable[Any]]
 
 
 class Chassis:
-    """Wraps unary and server-streaming handlers; ``public`` are full method names needing no passport.
+    """Wraps handlers, all but those that stream both ways; ``public`` are full method names needing no passport.
 
     Handlers are wrapped once, where they are registered: gRPC's own interceptors are looked through anew at
     every call.
@@ -49,7 +49,12 @@ class Chassis:
                 handler.request_deserializer,
                 handler.response_serializer,
             )
-        raise NotImplementedError(f"{method} streams requests, which no service here does")
+        if handler.stream_unary is not None:
+            taking = self._around(method, cast("_Answer", handler.stream_unary))
+            return grpc.stream_unary_rpc_method_handler(
+                cast("Any", taking), handler.request_deserializer, handler.response_serializer
+            )
+        raise NotImplementedError(f"{method} streams both ways, which no service here does")
 
     def _around(self, method: str, answer: _Answer) -> _Answer:
         verifier, public = self._verifier, method in self._public

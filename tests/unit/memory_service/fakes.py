@@ -1,6 +1,6 @@
 """In-memory doubles of what the memory service's use cases need from outside."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -12,6 +12,7 @@ from memory_service.domain.model import (
     Capabilities,
     Description,
     Erased,
+    File,
     Found,
     Hit,
     Job,
@@ -19,6 +20,7 @@ from memory_service.domain.model import (
     NodePage,
     Observed,
     Page,
+    Piece,
     Privilege,
     Purge,
     Question,
@@ -27,6 +29,7 @@ from memory_service.domain.model import (
     Shape,
     Stamp,
     Stated,
+    Upload,
 )
 from service_kit.errors import GroveError
 from service_kit.idempotency import Idempotency, mismatch
@@ -311,3 +314,61 @@ class Keeper:
 
     async def purge(self, address: Address) -> None:
         self.records = [one for one in self.records if one.memory_id != address.memory_id]
+
+
+@dataclass
+class Sent:
+    """Uploads by id; ``kept`` says which memories were given which."""
+
+    uploads: dict[str, Upload] = field(default_factory=dict[str, Upload])
+    kept: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    hidden: list[str] = field(default_factory=list[str])
+    checks: list[Address] = field(default_factory=list[Address])
+
+    async def begin_upload(self, upload: Upload) -> None:
+        return
+
+    async def finish(self, upload: Upload, key: Keyed) -> str:
+        self.uploads[upload.id] = upload
+        return upload.id
+
+    async def get(self, file_ids: Sequence[str], principal: str) -> Mapping[str, Upload]:
+        mine = {id_: one for id_, one in self.uploads.items() if one.principal == principal}
+        return {one: mine[one] for one in file_ids if one in mine}
+
+    async def note_kept(self, file_ids: Sequence[str], memory_id: str) -> None:
+        self.kept += [(memory_id, one) for one in file_ids]
+
+    async def kept_in(self, memory_id: str, before: datetime) -> tuple[str, ...]:
+        return tuple(one for memory, one in self.kept if memory == memory_id)
+
+    async def enqueue_check(self, address: Address) -> None:
+        self.checks.append(address)
+
+    async def hide(self, file_ids: Sequence[str]) -> None:
+        self.hidden += file_ids
+
+    async def old(self, complete: datetime, incomplete: datetime, limit: int) -> tuple[str, ...]:
+        return ()
+
+    async def remove(self, file_ids: Sequence[str]) -> None:
+        for one in file_ids:
+            self.uploads.pop(one, None)
+
+
+@dataclass
+class Folder:
+    """What a provider keeps of files."""
+
+    files: dict[str, File] = field(default_factory=dict[str, File])
+
+    async def keep(self, address: Address, file: File, chunks: AsyncIterable[bytes]) -> File:
+        self.files[file.id] = replace(file, version=b"".join([one async for one in chunks]).hex())
+        return self.files[file.id]
+
+    async def read(self, address: Address, record_id: str, piece: Piece) -> AsyncGenerator[File | bytes]:
+        for one in self.files.values():
+            yield one
+
+    async def kept(self, address: Address, file_ids: Sequence[str]) -> frozenset[str]:
+        return frozenset(self.files) & frozenset(file_ids)

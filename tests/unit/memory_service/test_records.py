@@ -1,8 +1,9 @@
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from memory_service.domain.files import Files, Keeping
 from memory_service.domain.model import (
     Address,
     Idempotency,
@@ -17,9 +18,10 @@ from memory_service.domain.prime import Prime
 from memory_service.domain.recall import MAX_CHILDREN, Recall
 from memory_service.domain.records import Records
 from memory_service.domain.references import References
+from service_kit.clock import SystemClock
 from service_kit.errors import GroveError
 from service_kit.identity import Passport, use_passport
-from tests.unit.memory_service.fakes import Acts, Keeper, Shelf, Tree
+from tests.unit.memory_service.fakes import Acts, Folder, Keeper, Sent, Shelf, Tree
 
 READ = (Privilege.READ,)
 ASKED = Question(None, 8, asks_something=True)
@@ -41,8 +43,10 @@ class House:
             self.shelf.put(one)
             parent = one
         parts = self.tree, self.shelf, self.keeper
-        self.acts = Acts()
-        self.records, self.recall = Records(*parts, self.acts), Recall(*parts)
+        self.acts, self.sent = Acts(), Sent()
+        keeping = Keeping(self.sent, None, 1024, timedelta(hours=1))
+        self.files = Files(*parts, Folder(), keeping, SystemClock())
+        self.records, self.recall = Records(*parts, self.acts, self.files), Recall(*parts)
         self.prime, self.references = Prime(*parts), References(*parts)
 
     def hold(self, memory_id: str, record_id: str, *references: Reference) -> Record:
@@ -82,7 +86,7 @@ async def test_writing_without_the_privilege_never_reaches_the_provider(
 async def test_a_file_is_refused_where_the_provider_keeps_none() -> None:
     house = House("a")
     with pytest.raises(GroveError) as refused:
-        await house.records.remember("a", Stated(None, names_files=True), Idempotency())
+        await house.records.remember("a", Stated(None, files=("file_1",)), Idempotency())
     assert refused.value.code == "memory_unsupported"
 
 

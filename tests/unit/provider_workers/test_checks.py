@@ -9,7 +9,7 @@ from provider_workers.domain.filters import condition
 from provider_workers.domain.model import Changes, Draft, File, Part, Question, Reference, Selection
 from service_kit.errors import GroveError
 
-NATIVE = document(derives=True)
+NATIVE = document(derives=True, files=False)
 WORDS = (Part("text", "Words."),)
 EARLY, LATE = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 2, 1, tzinfo=UTC)
 

@@ -11,6 +11,7 @@ TYPES = {
     405: "invalid_request_error",
     409: "invalid_request_error",
     413: "invalid_request_error",
+    416: "invalid_request_error",
     422: "invalid_request_error",
     429: "rate_limit_error",
     200: "harness_error",

@@ -1,0 +1,1 @@
+"""Bytes by key: one port, over a directory or an S3-compatible store."""
