@@ -23,7 +23,7 @@ from tests.e2e.people import Person
 from tests.e2e.routes import CLASSES, Names, Route
 from tests.fixtures.stack import Stack
 
-EXAMPLES = int(os.environ.get("GROVE_FUZZ_EXAMPLES", "12"))
+EXAMPLES = int(os.environ.get("GROVE_FUZZ_EXAMPLES", "10"))
 CONFORMANCE: Any = checks  # what it exports is half typed
 CHECKS = [
     CONFORMANCE.status_code_conformance,

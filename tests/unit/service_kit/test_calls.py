@@ -245,7 +245,7 @@ async def test_more_calls_than_a_process_takes_are_unavailable(key_files: tuple[
             assert await first == b"waited"
 
 
-async def test_an_unknown_method_is_our_own_fault(echo: Served, alice: Passport):
+async def test_a_method_that_a_peer_leaves_out_is_said_to_be(echo: Served, alice: Passport):
     async with channel(echo.address, echo.settings) as known:
         with use_passport(alice):
             nothing = cast("Callable[[bytes], Awaitable[object]]", known.unary_unary(f"/{SERVICE}/Nothing"))
