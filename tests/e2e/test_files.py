@@ -51,6 +51,7 @@ def objects(stack: Stack) -> set[bytes]:
     return {one.read_bytes() for one in (stack.home / "objects").rglob("*") if one.is_file()}
 
 
+@pytest.mark.requirement("ME-7-05", "SU-files-01")
 def test_an_upload_answers_what_it_is(alice: Person):
     answer = send(alice, "ünï code.png", png())
     made = answer.json()
@@ -66,6 +67,7 @@ def test_an_upload_answers_what_it_is(alice: Person):
     }
 
 
+@pytest.mark.requirement("ME-4-03", "ME-7-01", "ME-7-04", "ME-7-05", "SU-files-04", "SU-revisions-07")
 def test_a_picture_is_kept_with_its_words_and_read_back(alice: Person):
     memory, picture = alice.plant("Pictures"), png()
     file_id = uploaded(alice, "walrus.png", picture)
@@ -122,6 +124,7 @@ def test_a_document_nobody_can_read_is_kept_without_words(alice: Person):
     assert content(alice, record).content == broken
 
 
+@pytest.mark.requirement("ME-7-02", "ME-7-03", "ME-7-04")
 def test_a_revision_keeps_the_file_or_gives_another_and_the_earlier_bytes_stay(alice: Person):
     memory = alice.plant("Versions")
     first = uploaded(alice, "plan.txt", b"Plan one: walk.")
@@ -215,6 +218,7 @@ def test_a_name_loses_folders_and_what_cannot_be_seen(alice: Person, sent: str, 
     assert "\n" not in answer.headers["content-disposition"]
 
 
+@pytest.mark.requirement("SU-files-02")
 def test_a_file_past_the_limit_is_refused_and_nothing_of_it_is_kept(alice: Person, stack: Stack):
     before = objects(stack)
     answer = send(alice, "large.bin", b"x" * (64 * 1024 * 1024 + 1))
