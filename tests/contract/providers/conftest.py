@@ -16,6 +16,8 @@ from provider_workers.adapters.native.embedding.local import LocalEmbedder
 from provider_workers.settings import Settings
 from service_kit.db.pool import Database, connect
 from service_kit.jobs import Jobs
+from service_kit.objects.store import Objects, open_objects
+from service_kit.settings import ObjectSettings
 from tests.contract.providers.subject import Subject
 
 
@@ -45,10 +47,11 @@ async def database(provider_settings: Settings) -> AsyncGenerator[Database]:
 class Bench:
     """Puts native providers together from parts of the test's choice."""
 
-    def __init__(self, database: Database, settings: Settings, encoder: Embedder) -> None:
+    def __init__(self, database: Database, settings: Settings, encoder: Embedder, objects: Objects) -> None:
         self._database = database
         self._settings = settings
         self._encoder = encoder
+        self.objects = objects
 
     def native(
         self,
@@ -60,14 +63,22 @@ class Bench:
         """A native provider and its worker."""
         jobs = Jobs("provider", self._settings)
         adapter = NativeProvider(
-            self._database, embedder or self._encoder, jobs, options or Options(), derived_by
+            self._database,
+            embedder or self._encoder,
+            jobs,
+            options or Options(objects=self.objects),
+            derived_by,
         )
         return Subject(adapter, jobs.run_pending)
 
 
 @pytest_asyncio.fixture
-async def bench(database: Database, provider_settings: Settings, encoder: LocalEmbedder) -> Bench:
-    return Bench(database, provider_settings, encoder)
+async def bench(
+    database: Database, provider_settings: Settings, encoder: LocalEmbedder, tmp_path: Path
+) -> Bench:
+    objects = open_objects(ObjectSettings(object_store_url=tmp_path.as_uri()), "kept")
+    assert objects is not None
+    return Bench(database, provider_settings, encoder, objects)
 
 
 @pytest.fixture(params=["native"])
