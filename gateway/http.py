@@ -22,6 +22,7 @@ __all__ = [
     "decode",
     "expected_version",
     "idempotency",
+    "object_body",
     "optional_body",
     "query",
     "raw_answer",
@@ -46,6 +47,10 @@ _NUL: Final = "\x00"
 _LISTS: Final = (list[str], list[Text])
 _INSTANTS: Final = ("as_of", "since", "until")
 _ENCODER: Final = msgspec.json.Encoder()
+
+
+class _Anything(Ask, frozen=True):
+    """An object with whatever fields."""
 
 
 class Idempotency(msgspec.Struct, frozen=True):
@@ -77,6 +82,14 @@ async def optional_body(request: Request, kind: type[_Ask]) -> tuple[_Ask | None
     """The same for a request that may come without one."""
     raw = await request.body()
     return (decode(raw, kind) if raw.strip() else None), raw
+
+
+async def object_body(request: Request) -> bytes:
+    """A body that is one free-form JSON object, byte for byte; none is an empty one."""
+    raw = await request.body()
+    if raw.strip():
+        decode(raw, _Anything)
+    return raw.strip()
 
 
 def decode(raw: bytes, kind: type[_Ask]) -> _Ask:

@@ -27,6 +27,7 @@ from gateway.clients import (
     harnesses,
     jobs,
     memories,
+    queries,
     records,
     responses,
     snapshots,
@@ -44,6 +45,7 @@ from gateway.routes import groups as group_routes
 from gateway.routes import harnesses as harness_routes
 from gateway.routes import jobs as job_routes
 from gateway.routes import memories as memory_routes
+from gateway.routes import queries as query_routes
 from gateway.routes import records as record_routes
 from gateway.routes import responses as response_routes
 from gateway.routes import snapshots as snapshot_routes
@@ -69,6 +71,7 @@ class Clients:
     groups: groups.GroupsClient
     audit: audit.AuditClient
     jobs: jobs.JobsClient
+    queries: queries.QueriesClient
     memories: memories.MemoriesClient
     records: records.RecordsClient
     snapshots: snapshots.SnapshotsClient
@@ -88,7 +91,7 @@ async def connected(settings: GatewaySettings) -> AsyncGenerator[Clients]:
         channel(
             settings.memory_address,
             settings,
-            safe=(*memories.SAFE, *records.SAFE, *snapshots.SAFE, *jobs.SAFE),
+            safe=(*memories.SAFE, *records.SAFE, *snapshots.SAFE, *queries.SAFE, *jobs.SAFE),
         ) as to_memory,
         channel(settings.runner_address, settings, safe=(*harnesses.SAFE, *responses.SAFE)) as to_runner,
     ):
@@ -99,6 +102,7 @@ async def connected(settings: GatewaySettings) -> AsyncGenerator[Clients]:
             groups=groups.GroupsClient(to_authz),
             audit=audit.AuditClient(to_authz),
             jobs=jobs.JobsClient(to_memory),
+            queries=queries.QueriesClient(to_memory),
             memories=memories.MemoriesClient(to_memory),
             records=records.RecordsClient(to_memory),
             snapshots=snapshots.SnapshotsClient(to_memory),
@@ -152,6 +156,7 @@ def application(settings: GatewaySettings, clients: Clients, rates: RateLimits) 
     group_routes.members(app, clients.groups)
     audit_routes.routes(app, clients.audit)
     job_routes.routes(app, clients.jobs)
+    query_routes.routes(app, clients.queries)
     app.add_middleware(
         Edge,
         door=Door(clients.authz.authenticate, Source(networks(settings.trusted_proxies)), rates),

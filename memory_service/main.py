@@ -8,6 +8,7 @@ from typing import Final
 
 from memory_service.api.abilities import AbilitiesServicer
 from memory_service.api.files import FilesServicer
+from memory_service.api.queries import QueriesServicer
 from memory_service.api.servicer import MemoriesServicer, RecordsServicer
 from memory_service.api.snapshots import ConsolidationsServicer, SnapshotsServicer
 from memory_service.api.work import JobsServicer
@@ -17,6 +18,8 @@ from memory_service.clients.files import SAFE as FILES_SAFE
 from memory_service.clients.files import GrpcProviderFiles
 from memory_service.clients.provider import SAFE as PROVIDER_SAFE
 from memory_service.clients.provider import GrpcProvider
+from memory_service.clients.queries import SAFE as QUERIES_SAFE
+from memory_service.clients.queries import GrpcQueries
 from memory_service.clients.work import SAFE as WORK_SAFE
 from memory_service.clients.work import AuthzActs, GrpcDerivations
 from memory_service.domain.abilities import Abilities, NothingListed
@@ -27,6 +30,7 @@ from memory_service.domain.memories import Memories
 from memory_service.domain.model import Address
 from memory_service.domain.ports import AccessTree, Descriptions, Provider
 from memory_service.domain.prime import Prime
+from memory_service.domain.queries import Queries
 from memory_service.domain.recall import Recall
 from memory_service.domain.reconcile import Reconciler
 from memory_service.domain.records import Records
@@ -34,12 +38,14 @@ from memory_service.domain.snapshots import Snapshots
 from memory_service.domain.work import BackgroundWork
 from memory_service.settings import Settings
 from memory_service.store.postgres import CLEAR, PURGE, PostgresDescriptions
+from memory_service.store.queries import PostgresQueries
 from memory_service.store.snapshots import PostgresSnapshots
 from memory_service.store.uploads import CHECK, PostgresUploads
 from protos.memory.v1.consolidations_pb2_grpc import add_ConsolidationsServicer_to_server
 from protos.memory.v1.files_pb2_grpc import add_FilesServicer_to_server
 from protos.memory.v1.memory_pb2_grpc import add_MemoriesServicer_to_server, add_RecordsServicer_to_server
 from protos.memory.v1.operating_pb2_grpc import add_AbilitiesServicer_to_server, add_JobsServicer_to_server
+from protos.memory.v1.queries_pb2_grpc import add_QueriesServicer_to_server
 from protos.memory.v1.snapshots_pb2_grpc import add_SnapshotsServicer_to_server
 from service_kit.clock import SystemClock
 from service_kit.db import migrate
@@ -58,6 +64,7 @@ _SERVICES: Final = [
     "grovekeeper.memory.v1.Snapshots",
     "grovekeeper.memory.v1.Consolidations",
     "grovekeeper.memory.v1.Files",
+    "grovekeeper.memory.v1.Queries",
 ]
 
 
@@ -68,7 +75,7 @@ async def build(settings: Settings) -> AsyncGenerator[Wiring]:
         connect(settings, "memory") as database,
         channel(settings.authz_address, settings, safe=AUTHZ_SAFE) as authz,
         channel(
-            settings.provider_address, settings, safe=(*PROVIDER_SAFE, *WORK_SAFE, *FILES_SAFE)
+            settings.provider_address, settings, safe=(*PROVIDER_SAFE, *QUERIES_SAFE, *WORK_SAFE, *FILES_SAFE)
         ) as providers,
     ):
         clock = SystemClock()
@@ -98,8 +105,10 @@ async def build(settings: Settings) -> AsyncGenerator[Wiring]:
         snapshots = SnapshotsServicer(Snapshots(access, descriptions, provider, PostgresSnapshots(database)))
         consolidations = ConsolidationsServicer(Consolidations(access, descriptions))
 
-        abilities = AbilitiesServicer(
-            Abilities(access, descriptions, provider, NothingListed(), NothingListed())
+        named = PostgresQueries(database)
+        abilities = AbilitiesServicer(Abilities(access, descriptions, provider, named, NothingListed()))
+        queries = QueriesServicer(
+            Queries(access, descriptions, provider, GrpcQueries(providers), named, clock)
         )
 
         async def ready() -> bool:
@@ -116,6 +125,7 @@ async def build(settings: Settings) -> AsyncGenerator[Wiring]:
                 lambda server: add_SnapshotsServicer_to_server(snapshots, server),
                 lambda server: add_ConsolidationsServicer_to_server(consolidations, server),
                 lambda server: add_FilesServicer_to_server(FilesServicer(files), server),
+                lambda server: add_QueriesServicer_to_server(queries, server),
             ],
             service_names=_SERVICES,
             background=[jobs.work],

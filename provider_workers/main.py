@@ -1,7 +1,7 @@
 """The composition root: settings, then pool, then adapters, then operations, then the servicer."""
 
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Final
 
@@ -10,16 +10,20 @@ import grpc
 from protos.provider.v1.files_pb2_grpc import add_FilesServicer_to_server
 from protos.provider.v1.jobs_pb2_grpc import add_JobsServicer_to_server
 from protos.provider.v1.provider_pb2_grpc import add_ProviderServicer_to_server
-from protos.provider.v1.queries_pb2_grpc import add_SnapshotsServicer_to_server
+from protos.provider.v1.queries_pb2_grpc import add_QueriesServicer_to_server, add_SnapshotsServicer_to_server
 from provider_workers.adapters.native.adapter import NativeProvider, Options
 from provider_workers.adapters.native.capabilities import NAME
 from provider_workers.adapters.native.embedding.embedder import Embedder, Endpoint, make_embedder
 from provider_workers.adapters.native.embedding.files import ModelFilesError
+from provider_workers.adapters.native.querying import Querying
 from provider_workers.api.files import FilesServicer
+from provider_workers.api.queries import QueriesServicer
 from provider_workers.api.servicer import ProviderServicer
 from provider_workers.api.snapshots import SnapshotsServicer
 from provider_workers.api.work import JobsServicer
+from provider_workers.container.container import Container, Limits
 from provider_workers.domain.operations import Operations
+from provider_workers.domain.queries import Queries
 from provider_workers.domain.work import BackgroundWork
 from provider_workers.registry import DEFAULT_PROVIDER, Registry
 from provider_workers.settings import Settings
@@ -42,19 +46,32 @@ _SERVICES: Final = [
     "grovekeeper.provider.v1.Files",
     "grovekeeper.provider.v1.Jobs",
     "grovekeeper.provider.v1.Snapshots",
+    "grovekeeper.provider.v1.Queries",
 ]
 
 
 @asynccontextmanager
 async def build(settings: Settings) -> AsyncGenerator[Wiring]:
     """The service, ready to be served."""
-    async with connect(settings, "provider") as database, _embedder(settings) as embedder:
+    async with (
+        connect(settings, "provider") as database,
+        _embedder(settings) as embedder,
+        aclosing(Container(_limits(settings))) as container,
+    ):
         jobs = Jobs("provider", settings)
         native = NativeProvider(database, embedder, jobs, _options(settings))
         registry, work = Registry([native]), JobsServicer(BackgroundWork({NAME: native.work}))
         operations = Operations(registry)
         servicer, snapshots = ProviderServicer(operations, DEFAULT_PROVIDER), SnapshotsServicer(operations)
         files = FilesServicer(operations)
+        querying = Querying(
+            database,
+            container,
+            native.capabilities,
+            rows=settings.query_read_rows,
+            bytes_read=settings.query_read_bytes,
+        )
+        queries = QueriesServicer(Queries({NAME: querying}))
 
         async def ready() -> bool:
             return await migrate.current(database, SCHEMA)
@@ -64,6 +81,7 @@ async def build(settings: Settings) -> AsyncGenerator[Wiring]:
             add_JobsServicer_to_server(work, server)
             add_SnapshotsServicer_to_server(snapshots, server)
             add_FilesServicer_to_server(files, server)
+            add_QueriesServicer_to_server(queries, server)
 
         yield Wiring(
             servicers=[register],
@@ -103,6 +121,16 @@ def _endpoint(settings: Settings) -> Endpoint | None:
         settings.embedding_model,
         settings.embedding_dimensions,
         None if key is None else key.get_secret_value(),
+    )
+
+
+def _limits(settings: Settings) -> Limits:
+    return Limits(
+        running=settings.query_concurrency,
+        query_s=settings.query_timeout_s,
+        rows=settings.query_rows,
+        bytes=settings.query_bytes,
+        heap_bytes=settings.query_heap_bytes,
     )
 
 

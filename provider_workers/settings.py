@@ -52,3 +52,25 @@ class Settings(EmbeddingSettings, ObjectSettings):
     native_keep_keys_hours: int = Field(
         default=48, ge=24, description="How long the answer of an Idempotency-Key is kept."
     )
+    query_timeout_s: float = Field(
+        default=2.0, gt=0, le=5, description="Longest time a query may run; what it has by then is answered."
+    )
+    query_rows: int = Field(default=1_000, ge=1, description="Rows a query answers at most.")
+    query_bytes: int = Field(
+        default=1024 * 1024, ge=1024, description="Bytes of JSON a query's rows have at most."
+    )
+    query_read_rows: int = Field(
+        default=20_000, ge=1, description="Records, and versions, of a memory that a query sees; the newest."
+    )
+    query_read_bytes: int = Field(
+        default=32 * 1024 * 1024, ge=1024, description="Bytes of those records, and of those versions."
+    )
+    query_heap_bytes: int = Field(
+        default=64 * 1024 * 1024, ge=1024 * 1024, description="Memory a query may use beyond what it sees."
+    )
+    query_concurrency: int = Field(
+        default=4,
+        ge=1,
+        le=64,
+        description="Queries one process runs at a time, half of them of one principal at most.",
+    )

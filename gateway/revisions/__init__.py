@@ -12,6 +12,7 @@ from typing import Final, Literal, TypeAlias
 from gateway.revisions import original, post3
 from gateway.schemas.base import UNSET, Raw, UnsetType
 from gateway.schemas.content import Part, WireContent, WirePart
+from gateway.schemas.queries import Queried, QueryAnswer
 from gateway.schemas.records import (
     Found,
     History,
@@ -111,6 +112,19 @@ class Revision:
             children=recalled.children,
             degraded=recalled.degraded,
             abstain=recalled.abstain,
+        )
+
+    def queried(self, queried: Queried) -> QueryAnswer:
+        """What a query answered: results in its order, which no score says, or rows."""
+        if queried.records is None:
+            return QueryAnswer(columns=queried.columns, rows=queried.rows, degraded=queried.degraded)
+        results = [Result(record=self.record(one), why=[]) for one in queried.records]
+        return QueryAnswer(
+            results=results,
+            parent=queried.parent or UNSET,
+            children=queried.children,
+            degraded=queried.degraded,
+            abstain=not results,
         )
 
     def _result(self, found: Found, *, names: bool) -> Result:

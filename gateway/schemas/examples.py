@@ -17,6 +17,7 @@ from gateway.schemas import (
     harnesses,
     jobs,
     memories,
+    queries,
     records,
     responses,
     snapshots,
@@ -186,7 +187,31 @@ _SNAPSHOT: Final[Json] = {
     "at": _TIME,
     "written_by": {"kind": "person", "id": "ruth"},
 }
+_PUT_QUERY: Final[Json] = {
+    "description": "Facts about one account.",
+    "params": {"type": "object", "properties": {"account": {"type": "string"}}, "required": ["account"]},
+    "requires": "read",
+    "language": "sql",
+    "body": "select * from records where json_extract(attributes, '$.account') = :account",
+}
+_QUERY: Final[Json] = {
+    "name": "facts_about",
+    "object": "memory.query",
+    "memory_id": _MEMORY_ID,
+    **_PUT_QUERY,
+    "updated_at": _TIME,
+    "written_by": {"kind": "person", "id": "ruth"},
+}
+
 EXAMPLES: Final[Mapping[type[msgspec.Struct], Json]] = {
+    queries.PutQuery: _PUT_QUERY,
+    queries.FreeQuery: {
+        "language": "sql",
+        "statement": "select type, count(*) as held from records group by type",
+    },
+    queries.NamedQuery: _QUERY,
+    queries.NamedQueries: {"data": [_QUERY], **_NONE_MORE},
+    queries.QueryAnswer: {"columns": ["type", "held"], "rows": [["fact", 12]], "degraded": []},
     discovery.Discovery: _DISCOVERY,
     files.UploadedFile: {
         "id": "file_5d2e8c1f0a9b4c3d8e7f6a5b4c3d2e1f",

@@ -301,10 +301,10 @@ class Holder(Answer, kw_only=True, frozen=True):
 
 
 class Result(Answer, kw_only=True, frozen=True):
-    """One result of a recall; ``why`` names the signals that produced it."""
+    """One result of a recall; ``why`` names the signals that produced it. That of a query has no score."""
 
     record: RecordAnswer
-    score: float
+    score: float | UnsetType = UNSET
     why: list[str]
     memory: Holder | UnsetType = UNSET
 

@@ -4,7 +4,9 @@ from typing import Any, cast
 
 from grpc.aio import ServicerContext
 
+from memory_service.api.queries import named_query
 from memory_service.domain.abilities import Abilities, Ability
+from memory_service.domain.queries import NamedQuery
 from protos.common.v1 import record_pb2
 from protos.memory.v1 import operating_pb2 as wire
 from protos.memory.v1.operating_pb2_grpc import AbilitiesServicer as Base
@@ -32,6 +34,7 @@ def _ability(one: Ability) -> wire.Ability:
     return wire.Ability(
         memory_id=one.memory_id,
         provider=one.provider,
+        queries=[named_query(cast(NamedQuery, query)) for query in one.queries],
         free_query_languages=one.free_query_languages,
         query_schema=one.query_schema,
         types=one.types,

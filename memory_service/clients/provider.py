@@ -80,7 +80,7 @@ class GrpcProvider:
         async with reachable():
             answer = await self._stub.Observe(request, timeout=30.0)
         job = job_of(answer.job) if answer.HasField("job") else None
-        return Observed(job, tuple(_record(one) for one in answer.records))
+        return Observed(job, tuple(record_of(one) for one in answer.records))
 
     async def job(self, address: Address, job_id: str) -> Job:
         async with reachable():
@@ -96,14 +96,14 @@ class GrpcProvider:
         )
         _name_files(request.draft.content, draft)
         async with reachable():
-            return _record(await self._stub.Remember(request))
+            return record_of(await self._stub.Remember(request))
 
     async def get(self, address: Address, record_id: str, as_of: datetime | None) -> Record:
         request = wire.GetRecordRequest(address=address_of(address), record_id=record_id)
         if as_of is not None:
             request.as_of.CopyFrom(_timestamp(as_of))
         async with reachable():
-            return _record(await self._stub.GetRecord(request))
+            return record_of(await self._stub.GetRecord(request))
 
     async def list(self, address: Address, selection: Stated, page: Page) -> RecordPage:
         request = wire.ListRecordsRequest()
@@ -112,7 +112,7 @@ class GrpcProvider:
         request.page.CopyFrom(WirePage(limit=page.limit, cursor=page.cursor))
         async with reachable():
             answer = await self._stub.ListRecords(request)
-        records = tuple(_record(one) for one in answer.records)
+        records = tuple(record_of(one) for one in answer.records)
         return RecordPage(records, answer.next_cursor, tuple(answer.degraded))
 
     async def revise(
@@ -128,7 +128,7 @@ class GrpcProvider:
         )
         _name_files(request.changes.content, changes)
         async with reachable():
-            return _record(await self._stub.Revise(request))
+            return record_of(await self._stub.Revise(request))
 
     async def forget(self, address: Address, record_id: str, expected_version: int, stamp: Stamp) -> Record:
         request = wire.ForgetRequest(
@@ -139,7 +139,7 @@ class GrpcProvider:
             idempotency=_idempotency(stamp.idempotency),
         )
         async with reachable():
-            return _record(await self._stub.Forget(request))
+            return record_of(await self._stub.Forget(request))
 
     async def erase(self, address: Address, record_ids: Sequence[str], stamp: Stamp) -> Erased:
         request = wire.EraseRequest(
@@ -159,7 +159,7 @@ class GrpcProvider:
             request.as_of.CopyFrom(_timestamp(as_of))
         async with reachable():
             answer = await self._stub.History(request)
-        return tuple(_record(one) for one in answer.versions)
+        return tuple(record_of(one) for one in answer.versions)
 
     async def snapshot(self, address: Address) -> datetime:
         async with reachable():
@@ -174,7 +174,7 @@ class GrpcProvider:
         )
         async with reachable():
             answer = await self._stub.Recall(request)
-        hits = tuple(Hit(_record(one.record), one.score, tuple(one.why)) for one in answer.hits)
+        hits = tuple(Hit(record_of(one.record), one.score, tuple(one.why)) for one in answer.hits)
         return Found(hits, tuple(answer.degraded), abstain=answer.abstain)
 
     async def count(self, provider: str, memory_ids: Sequence[str]) -> dict[str, int]:
@@ -195,7 +195,7 @@ class GrpcProvider:
     async def prime(self, address: Address) -> tuple[Record, ...]:
         async with reachable():
             answer = await self._stub.Prime(wire.PrimeRequest(address=address_of(address)))
-        return tuple(_record(one) for one in answer.records)
+        return tuple(record_of(one) for one in answer.records)
 
     async def purge(self, address: Address) -> None:
         async with reachable():
@@ -269,11 +269,12 @@ def _timestamp(moment: datetime) -> Timestamp:
     return made
 
 
-def _record(record: record_pb2.Record) -> Record:
+def record_of(record: record_pb2.Record) -> Record:
+    """A provider's answer, carried and not looked into."""
     references = tuple(Reference(one.rel, one.memory_id, one.record_id) for one in record.references)
     return Record(record.id, record.memory_id, references, record)
 
 
 def job_of(job: record_pb2.Job) -> Job:
     """A job with its records."""
-    return Job(job, tuple(_record(one) for one in job.records))
+    return Job(job, tuple(record_of(one) for one in job.records))

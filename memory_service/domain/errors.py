@@ -1,6 +1,6 @@
 """The refusals of this service, each in one place (Memories, section 12)."""
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 
 from service_kit.errors import GroveError
@@ -38,6 +38,26 @@ def keeps_no_files() -> GroveError:
 def job_not_found() -> GroveError:
     """No such job in this memory."""
     return GroveError("grovekeeper_not_found", "There is no such job in this memory.")
+
+
+def query_not_found() -> GroveError:
+    """No such named query in this memory."""
+    return GroveError("grovekeeper_not_found", "There is no such query in this memory.")
+
+
+def memory_invalid(message: str, param: str) -> GroveError:
+    """What no memory may have."""
+    return GroveError("memory_invalid", message, param=param)
+
+
+def unsupported_language(supported: Sequence[str]) -> GroveError:
+    """A query in a language the memory's provider does not speak."""
+    return GroveError(
+        "memory_unsupported",
+        "The provider of this memory has no queries in that language.",
+        param="language",
+        detail={"supported": list(supported)},
+    )
 
 
 def unknown_provider(name: str) -> GroveError:

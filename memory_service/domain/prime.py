@@ -7,8 +7,8 @@ from memory_service.domain.describe import Describer
 from memory_service.domain.errors import GroveError
 from memory_service.domain.model import Address, Page, Primed, Privilege, Record
 from memory_service.domain.ports import AccessTree, Descriptions, Provider
-from memory_service.domain.recall import MAX_CHILDREN
 from memory_service.domain.references import References
+from memory_service.domain.walk import MAX_CHILDREN
 
 
 class Prime:

@@ -11,21 +11,17 @@ from memory_service.domain.describe import Describer
 from memory_service.domain.model import (
     Found,
     Hit,
-    Node,
     Page,
-    Place,
     Privilege,
     Question,
     Recalled,
 )
 from memory_service.domain.ports import AccessTree, Descriptions, Provider
 from memory_service.domain.references import References
+from memory_service.domain.walk import Walk
 
 MAX_MEMORIES: Final = 10_000
 """Most memories one recall covers; more is said in ``degraded``."""
-MAX_CHILDREN: Final = 100
-"""Most children one answer names; more is said in ``degraded``."""
-
 STRUCTURE_NOT_KEPT: Final = "as_of:structure_not_kept"
 """The records are those of an instant, the memories below are those of now."""
 
@@ -42,6 +38,7 @@ class Recall:
         self._descriptions = descriptions
         self._provider = provider
         self._describer = Describer(access, descriptions, provider)
+        self._walk = Walk(access, self._describer)
         self._references = References(access, descriptions, provider)
 
     async def recall(self, memory_id: str, question: Question, depth: int | None) -> Recalled:
@@ -54,7 +51,9 @@ class Recall:
         node = await self._access.check(memory_id, Privilege.READ)
         if not question.asks_something:
             raise errors.asks_nothing()
-        searched, walk = await asyncio.gather(self._search(memory_id, question, depth or 0), self._walk(node))
+        searched, walk = await asyncio.gather(
+            self._search(memory_id, question, depth or 0), self._walk.from_here(node)
+        )
         found, degraded = searched
         parent, children, more = walk
         records = await self._references.resolve([hit.record for hit in found.hits])
@@ -98,26 +97,6 @@ class Recall:
         if cursor:
             degraded.append(f"memories:capped_at_{MAX_MEMORIES}")
         return reached[:MAX_MEMORIES], degraded
-
-    async def _walk(self, node: Node) -> tuple[Place | None, tuple[Place, ...], list[str]]:
-        """Where the caller can go from here: only what it may read."""
-        parent, page = await asyncio.gather(
-            self._parent(node), self._access.children(node.id, Page(MAX_CHILDREN), Privilege.READ)
-        )
-        more = [f"children:capped_at_{MAX_CHILDREN}"] if page.next_cursor else []
-        return parent, await self._describer.places(page.nodes), more
-
-    async def _parent(self, node: Node) -> Place | None:
-        if not node.parent_id:
-            return None
-        try:
-            parent = await self._access.check(node.parent_id, Privilege.READ)
-        except errors.GroveError as error:
-            if error.code in {"memory_not_found", "memory_forbidden"}:
-                return None
-            raise
-        places = await self._describer.places([parent])
-        return places[0] if places else None
 
 
 def _merge(answers: Sequence[Found], limit: int) -> Found:

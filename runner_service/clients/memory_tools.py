@@ -191,7 +191,7 @@ class GrpcToolMemory:
         )
         return projection.record(await self._records.Forget(request))
 
-    async def _query(self, call: RunQuery | FreeQuery) -> record_pb2.QueryAnswer:
+    async def _query(self, call: RunQuery | FreeQuery) -> queries_pb2.QueryResponse:
         params = bytes(call.params)
         if isinstance(call, RunQuery):
             named = queries_pb2.RunQueryRequest(memory_id=call.memory, name=call.name, params=params)

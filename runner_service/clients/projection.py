@@ -11,7 +11,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from protos.authz.v1 import authz_pb2
 from protos.common.v1 import record_pb2
-from protos.memory.v1 import memory_pb2
+from protos.memory.v1 import memory_pb2, queries_pb2
 from runner_service.domain.abilities import Ability
 from runner_service.domain.errors import invalid
 from runner_service.domain.fence import raw_json
@@ -101,16 +101,21 @@ def ability(one: Ability) -> Item:
     return found
 
 
-def query_answer(message: record_pb2.QueryAnswer) -> Item:
-    """Records, or rows beside their columns."""
+def query_answer(message: queries_pb2.QueryResponse) -> Item:
+    """Records, with where to walk from here, or rows beside their columns."""
     found: Item = {}
-    if message.is_records:
-        found["records"] = [record(one) for one in message.records]
+    answer = message.answer
+    if answer.is_records:
+        found["records"] = [record(one) for one in answer.records]
     else:
-        found["columns"] = list(message.columns)
-        found["rows"] = [raw_json(one) for one in message.rows]
-    if message.degraded:
-        found["degraded"] = list(message.degraded)
+        found["columns"] = list(answer.columns)
+        found["rows"] = [raw_json(one) for one in answer.rows]
+    if message.HasField("parent"):
+        found["parent"] = place(message.parent)
+    if message.children:
+        found["children"] = [place(one) for one in message.children]
+    if answer.degraded:
+        found["degraded"] = list(answer.degraded)
     return found | {"trust": "untrusted"}
 
 

@@ -25,6 +25,7 @@ __all__ = [
     "NAMES_NOTHING",
     "NAMING_ROUTES",
     "OPEN_ROUTES",
+    "QUERIES_ROUTE",
     "RESPONSE_ROUTES",
     "THE_HARNESS",
     "Names",
@@ -83,8 +84,11 @@ class Route:
         return set(re.findall(r"{(\w+)}", f"{self.path} {self.query} {self.body}"))
 
 
+_EVERYTHING: Json = {"description": "All of it.", "language": "sql", "body": "select * from records"}
+
+
 def memory_with_everything(owner: Person, parent: str | None = None) -> Names:
-    """A memory, a record in it, a grant on it and a job of it."""
+    """A memory, a record in it, a grant on it, a job of it and a query over it."""
     return in_memory(owner, owner.plant("Everything", parent))
 
 
@@ -94,6 +98,7 @@ def in_memory(owner: Person, memory: str) -> Names:
     grant = owner.grant(memory, "group:nobody-is-in-it", "create")["id"]
     job = owner.post(f"/v1/memories/{memory}/observe", {"episodes": [{"content": "Hello."}]})["job"]
     snapshot = owner.post(f"/v1/memories/{memory}/snapshots", {"name": "Now"})["id"]
+    owner.put(f"/v1/memories/{memory}/queries/everything", _EVERYTHING)
     return {
         "memory_id": memory,
         "record_id": record,
@@ -101,6 +106,7 @@ def in_memory(owner: Person, memory: str) -> Names:
         "job_id": job["id"],
         "snapshot_id": snapshot,
         "run_id": f"hcon_{uuid.uuid4().hex}",
+        "name": "everything",
     }
 
 
@@ -171,6 +177,10 @@ MEMORY_ROUTES = (
     _run("POST", f"{_RUNS}/{{run_id}}/revert", "write"),
     _memory("POST", f"{_M}/grants", "delete", {"principal": "group:g", "privileges": ["read"]}),
     _memory("DELETE", f"{_M}/grants/{{grant_id}}", "delete"),
+    _memory("POST", f"{_M}/queries/{{name}}", "read"),
+    _memory("POST", f"{_M}/query", "read", {"language": "sql", "statement": "select * from records"}),
+    _memory("PUT", f"{_M}/queries/{{name}}", "write", _EVERYTHING),
+    _memory("DELETE", f"{_M}/queries/{{name}}", "write"),
     _memory("PUT", _M, "delete", {"restricted": True}),
     _memory("POST", f"{_M}/erase", "delete", {"record_ids": ["{record_id}"]}),
     _memory("DELETE", _M, "delete"),
@@ -211,6 +221,8 @@ NAMING_ROUTES = (
 
 JOB_ROUTE = _memory("GET", f"{_M}/jobs/{{job_id}}", None)
 """Whoever may read or write sees how a job stands."""
+QUERIES_ROUTE = _memory("GET", f"{_M}/queries", None)
+"""Whoever may read or write sees which queries there are."""
 
 _H = "/v1/harnesses/{harness_id}"
 
@@ -282,6 +294,7 @@ CLASSES = {
     "MEMORY_ROUTES": MEMORY_ROUTES,
     "NAMING_ROUTES": NAMING_ROUTES,
     "JOB_ROUTE": (JOB_ROUTE,),
+    "QUERIES_ROUTE": (QUERIES_ROUTE,),
     "HARNESS_ROUTES": HARNESS_ROUTES,
     "RESPONSE_ROUTES": RESPONSE_ROUTES,
     "OPEN_ROUTES": OPEN_ROUTES,

@@ -15,6 +15,7 @@ from tests.e2e.routes import (
     MEMORY_ROUTES,
     NAMING_ROUTES,
     OPEN_ROUTES,
+    QUERIES_ROUTE,
     RESPONSE_ROUTES,
     THE_HARNESS,
     Names,
@@ -24,7 +25,7 @@ from tests.e2e.routes import (
 )
 from tests.fixtures.stack import Stack
 
-ABOUT_MEMORIES = (*MEMORY_ROUTES, *NAMING_ROUTES, JOB_ROUTE)
+ABOUT_MEMORIES = (*MEMORY_ROUTES, *NAMING_ROUTES, JOB_ROUTE, QUERIES_ROUTE)
 ODD_IDS = ("x", "hmem_", "hmem_" + "0" * 31, "HMEM_" + "0" * 32, "a%0Db", "%F0%9F%98%80", "y" * 2000)
 
 
@@ -71,7 +72,15 @@ def test_a_memory_that_may_not_be_seen_is_answered_as_one_that_does_not_exist(hi
 
 
 @pytest.mark.requirement(
-    "ME-3.1-05", "ME-3.1-06", "ME-3.1-07", "ME-3.1-08", "ME-3.3-01", "ME-5.2-03", "ME-5.2-06", "ME-12-02"
+    "ME-3.1-05",
+    "ME-3.1-06",
+    "ME-3.1-07",
+    "ME-3.1-08",
+    "ME-3.3-01",
+    "ME-5.2-03",
+    "ME-5.2-06",
+    "ME-12-02",
+    "ME-6.4-04",
 )
 @pytest.mark.parametrize("privilege", EVERY_PRIVILEGE)
 @pytest.mark.parametrize("route", [*MEMORY_ROUTES, *NAMING_ROUTES], ids=str)
@@ -118,6 +127,14 @@ def test_a_job_is_seen_by_readers_and_writers_and_its_records_by_readers(alice: 
         assert answer.is_success == (privilege in ("read", "write"))
         if privilege == "write":
             assert answer.json()["records"] == []
+
+
+@pytest.mark.requirement("ME-6.4-02")
+def test_named_queries_are_seen_by_readers_and_writers(alice: Person, bob: Person):
+    for privilege in EVERY_PRIVILEGE:
+        names = QUERIES_ROUTE.world(alice)
+        alice.give(names["memory_id"], bob, privilege)
+        assert call(bob, QUERIES_ROUTE, names).is_success == (privilege in ("read", "write"))
 
 
 @pytest.mark.requirement("AR-5-03", "AR-5-04", "AR-5-05", "SU-requests-11")

@@ -25,29 +25,32 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 from protos.common.v1 import common_pb2 as protos_dot_common_dot_v1_dot_common__pb2
 from protos.common.v1 import record_pb2 as protos_dot_common_dot_v1_dot_record__pb2
+from protos.memory.v1 import memory_pb2 as protos_dot_memory_dot_v1_dot_memory__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1eprotos/memory/v1/queries.proto\x12\x15grovekeeper.memory.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dprotos/common/v1/common.proto\x1a\x1dprotos/common/v1/record.proto\"\xd4\x01\n\nNamedQuery\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x02 \x01(\t\x12\x0e\n\x06params\x18\x03 \x01(\x0c\x12\x10\n\x08requires\x18\x04 \x01(\t\x12\x10\n\x08language\x18\x05 \x01(\t\x12\x0c\n\x04\x62ody\x18\x06 \x01(\t\x12.\n\nupdated_at\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x31\n\nwritten_by\x18\x08 \x01(\x0b\x32\x1d.grovekeeper.common.v1.Writer\"R\n\x12ListQueriesRequest\x12\x11\n\tmemory_id\x18\x01 \x01(\t\x12)\n\x04page\x18\x02 \x01(\x0b\x32\x1b.grovekeeper.common.v1.Page\"^\n\x13ListQueriesResponse\x12\x32\n\x07queries\x18\x01 \x03(\x0b\x32!.grovekeeper.memory.v1.NamedQuery\x12\x13\n\x0bnext_cursor\x18\x02 \x01(\t\"\x8f\x01\n\x0fPutQueryRequest\x12\x11\n\tmemory_id\x18\x01 \x01(\t\x12\x30\n\x05query\x18\x02 \x01(\x0b\x32!.grovekeeper.memory.v1.NamedQuery\x12\x37\n\x0bidempotency\x18\x03 \x01(\x0b\x32\".grovekeeper.common.v1.Idempotency\"n\n\x12\x44\x65leteQueryRequest\x12\x11\n\tmemory_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x37\n\x0bidempotency\x18\x03 \x01(\x0b\x32\".grovekeeper.common.v1.Idempotency\"B\n\x0fRunQueryRequest\x12\x11\n\tmemory_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0e\n\x06params\x18\x03 \x01(\x0c\"Z\n\x10\x46reeQueryRequest\x12\x11\n\tmemory_id\x18\x01 \x01(\t\x12\x10\n\x08language\x18\x02 \x01(\t\x12\x11\n\tstatement\x18\x03 \x01(\t\x12\x0e\n\x06params\x18\x04 \x01(\x0c\x32\xd5\x03\n\x07Queries\x12\x64\n\x0bListQueries\x12).grovekeeper.memory.v1.ListQueriesRequest\x1a*.grovekeeper.memory.v1.ListQueriesResponse\x12U\n\x08PutQuery\x12&.grovekeeper.memory.v1.PutQueryRequest\x1a!.grovekeeper.memory.v1.NamedQuery\x12[\n\x0b\x44\x65leteQuery\x12).grovekeeper.memory.v1.DeleteQueryRequest\x1a!.grovekeeper.memory.v1.NamedQuery\x12V\n\x08RunQuery\x12&.grovekeeper.memory.v1.RunQueryRequest\x1a\".grovekeeper.common.v1.QueryAnswer\x12X\n\tFreeQuery\x12\'.grovekeeper.memory.v1.FreeQueryRequest\x1a\".grovekeeper.common.v1.QueryAnswerb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1eprotos/memory/v1/queries.proto\x12\x15grovekeeper.memory.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dprotos/common/v1/common.proto\x1a\x1dprotos/common/v1/record.proto\x1a\x1dprotos/memory/v1/memory.proto\"\xd4\x01\n\nNamedQuery\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x02 \x01(\t\x12\x0e\n\x06params\x18\x03 \x01(\x0c\x12\x10\n\x08requires\x18\x04 \x01(\t\x12\x10\n\x08language\x18\x05 \x01(\t\x12\x0c\n\x04\x62ody\x18\x06 \x01(\t\x12.\n\nupdated_at\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x31\n\nwritten_by\x18\x08 \x01(\x0b\x32\x1d.grovekeeper.common.v1.Writer\"R\n\x12ListQueriesRequest\x12\x11\n\tmemory_id\x18\x01 \x01(\t\x12)\n\x04page\x18\x02 \x01(\x0b\x32\x1b.grovekeeper.common.v1.Page\"^\n\x13ListQueriesResponse\x12\x32\n\x07queries\x18\x01 \x03(\x0b\x32!.grovekeeper.memory.v1.NamedQuery\x12\x13\n\x0bnext_cursor\x18\x02 \x01(\t\"\x8f\x01\n\x0fPutQueryRequest\x12\x11\n\tmemory_id\x18\x01 \x01(\t\x12\x30\n\x05query\x18\x02 \x01(\x0b\x32!.grovekeeper.memory.v1.NamedQuery\x12\x37\n\x0bidempotency\x18\x03 \x01(\x0b\x32\".grovekeeper.common.v1.Idempotency\"n\n\x12\x44\x65leteQueryRequest\x12\x11\n\tmemory_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x37\n\x0bidempotency\x18\x03 \x01(\x0b\x32\".grovekeeper.common.v1.Idempotency\"B\n\x0fRunQueryRequest\x12\x11\n\tmemory_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0e\n\x06params\x18\x03 \x01(\x0c\"Z\n\x10\x46reeQueryRequest\x12\x11\n\tmemory_id\x18\x01 \x01(\t\x12\x10\n\x08language\x18\x02 \x01(\t\x12\x11\n\tstatement\x18\x03 \x01(\t\x12\x0e\n\x06params\x18\x04 \x01(\x0c\"\xa1\x01\n\rQueryResponse\x12\x32\n\x06\x61nswer\x18\x01 \x01(\x0b\x32\".grovekeeper.common.v1.QueryAnswer\x12,\n\x06parent\x18\x02 \x01(\x0b\x32\x1c.grovekeeper.memory.v1.Place\x12.\n\x08\x63hildren\x18\x03 \x03(\x0b\x32\x1c.grovekeeper.memory.v1.Place2\xd9\x03\n\x07Queries\x12\x64\n\x0bListQueries\x12).grovekeeper.memory.v1.ListQueriesRequest\x1a*.grovekeeper.memory.v1.ListQueriesResponse\x12U\n\x08PutQuery\x12&.grovekeeper.memory.v1.PutQueryRequest\x1a!.grovekeeper.memory.v1.NamedQuery\x12[\n\x0b\x44\x65leteQuery\x12).grovekeeper.memory.v1.DeleteQueryRequest\x1a!.grovekeeper.memory.v1.NamedQuery\x12X\n\x08RunQuery\x12&.grovekeeper.memory.v1.RunQueryRequest\x1a$.grovekeeper.memory.v1.QueryResponse\x12Z\n\tFreeQuery\x12\'.grovekeeper.memory.v1.FreeQueryRequest\x1a$.grovekeeper.memory.v1.QueryResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'protos.memory.v1.queries_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_NAMEDQUERY']._serialized_start=153
-  _globals['_NAMEDQUERY']._serialized_end=365
-  _globals['_LISTQUERIESREQUEST']._serialized_start=367
-  _globals['_LISTQUERIESREQUEST']._serialized_end=449
-  _globals['_LISTQUERIESRESPONSE']._serialized_start=451
-  _globals['_LISTQUERIESRESPONSE']._serialized_end=545
-  _globals['_PUTQUERYREQUEST']._serialized_start=548
-  _globals['_PUTQUERYREQUEST']._serialized_end=691
-  _globals['_DELETEQUERYREQUEST']._serialized_start=693
-  _globals['_DELETEQUERYREQUEST']._serialized_end=803
-  _globals['_RUNQUERYREQUEST']._serialized_start=805
-  _globals['_RUNQUERYREQUEST']._serialized_end=871
-  _globals['_FREEQUERYREQUEST']._serialized_start=873
-  _globals['_FREEQUERYREQUEST']._serialized_end=963
-  _globals['_QUERIES']._serialized_start=966
-  _globals['_QUERIES']._serialized_end=1435
+  _globals['_NAMEDQUERY']._serialized_start=184
+  _globals['_NAMEDQUERY']._serialized_end=396
+  _globals['_LISTQUERIESREQUEST']._serialized_start=398
+  _globals['_LISTQUERIESREQUEST']._serialized_end=480
+  _globals['_LISTQUERIESRESPONSE']._serialized_start=482
+  _globals['_LISTQUERIESRESPONSE']._serialized_end=576
+  _globals['_PUTQUERYREQUEST']._serialized_start=579
+  _globals['_PUTQUERYREQUEST']._serialized_end=722
+  _globals['_DELETEQUERYREQUEST']._serialized_start=724
+  _globals['_DELETEQUERYREQUEST']._serialized_end=834
+  _globals['_RUNQUERYREQUEST']._serialized_start=836
+  _globals['_RUNQUERYREQUEST']._serialized_end=902
+  _globals['_FREEQUERYREQUEST']._serialized_start=904
+  _globals['_FREEQUERYREQUEST']._serialized_end=994
+  _globals['_QUERYRESPONSE']._serialized_start=997
+  _globals['_QUERYRESPONSE']._serialized_end=1158
+  _globals['_QUERIES']._serialized_start=1161
+  _globals['_QUERIES']._serialized_end=1634
 # @@protoc_insertion_point(module_scope)

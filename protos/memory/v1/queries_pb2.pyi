@@ -10,6 +10,7 @@ from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from protos.common.v1 import common_pb2 as _common_pb2
 from protos.common.v1 import record_pb2 as _record_pb2
+from protos.memory.v1 import memory_pb2 as _memory_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -219,3 +220,33 @@ class FreeQueryRequest(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___FreeQueryRequest: _TypeAlias = FreeQueryRequest  # noqa: Y015
+
+@_typing.final
+class QueryResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ANSWER_FIELD_NUMBER: _builtins.int
+    PARENT_FIELD_NUMBER: _builtins.int
+    CHILDREN_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def answer(self) -> _record_pb2.QueryAnswer: ...
+    @_builtins.property
+    def parent(self) -> _memory_pb2.Place:
+        """Where the caller can go from here, as after a recall (section 6.3); only where the result is records."""
+
+    @_builtins.property
+    def children(self) -> _containers.RepeatedCompositeFieldContainer[_memory_pb2.Place]: ...
+    def __init__(
+        self,
+        *,
+        answer: _record_pb2.QueryAnswer | None = ...,
+        parent: _memory_pb2.Place | None = ...,
+        children: _abc.Iterable[_memory_pb2.Place] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "parent", b"parent"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "children", b"children", "parent", b"parent"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___QueryResponse: _TypeAlias = QueryResponse  # noqa: Y015

@@ -3,7 +3,6 @@
 import grpc
 import warnings
 
-from protos.common.v1 import record_pb2 as protos_dot_common_dot_v1_dot_record__pb2
 from protos.memory.v1 import queries_pb2 as protos_dot_memory_dot_v1_dot_queries__pb2
 
 GRPC_GENERATED_VERSION = '1.85.1'
@@ -53,12 +52,12 @@ class QueriesStub:
         self.RunQuery = channel.unary_unary(
                 '/grovekeeper.memory.v1.Queries/RunQuery',
                 request_serializer=protos_dot_memory_dot_v1_dot_queries__pb2.RunQueryRequest.SerializeToString,
-                response_deserializer=protos_dot_common_dot_v1_dot_record__pb2.QueryAnswer.FromString,
+                response_deserializer=protos_dot_memory_dot_v1_dot_queries__pb2.QueryResponse.FromString,
                 _registered_method=True)
         self.FreeQuery = channel.unary_unary(
                 '/grovekeeper.memory.v1.Queries/FreeQuery',
                 request_serializer=protos_dot_memory_dot_v1_dot_queries__pb2.FreeQueryRequest.SerializeToString,
-                response_deserializer=protos_dot_common_dot_v1_dot_record__pb2.QueryAnswer.FromString,
+                response_deserializer=protos_dot_memory_dot_v1_dot_queries__pb2.QueryResponse.FromString,
                 _registered_method=True)
 
 
@@ -121,12 +120,12 @@ def add_QueriesServicer_to_server(servicer, server):
             'RunQuery': grpc.unary_unary_rpc_method_handler(
                     servicer.RunQuery,
                     request_deserializer=protos_dot_memory_dot_v1_dot_queries__pb2.RunQueryRequest.FromString,
-                    response_serializer=protos_dot_common_dot_v1_dot_record__pb2.QueryAnswer.SerializeToString,
+                    response_serializer=protos_dot_memory_dot_v1_dot_queries__pb2.QueryResponse.SerializeToString,
             ),
             'FreeQuery': grpc.unary_unary_rpc_method_handler(
                     servicer.FreeQuery,
                     request_deserializer=protos_dot_memory_dot_v1_dot_queries__pb2.FreeQueryRequest.FromString,
-                    response_serializer=protos_dot_common_dot_v1_dot_record__pb2.QueryAnswer.SerializeToString,
+                    response_serializer=protos_dot_memory_dot_v1_dot_queries__pb2.QueryResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -236,7 +235,7 @@ class Queries:
             target,
             '/grovekeeper.memory.v1.Queries/RunQuery',
             protos_dot_memory_dot_v1_dot_queries__pb2.RunQueryRequest.SerializeToString,
-            protos_dot_common_dot_v1_dot_record__pb2.QueryAnswer.FromString,
+            protos_dot_memory_dot_v1_dot_queries__pb2.QueryResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -263,7 +262,7 @@ class Queries:
             target,
             '/grovekeeper.memory.v1.Queries/FreeQuery',
             protos_dot_memory_dot_v1_dot_queries__pb2.FreeQueryRequest.SerializeToString,
-            protos_dot_common_dot_v1_dot_record__pb2.QueryAnswer.FromString,
+            protos_dot_memory_dot_v1_dot_queries__pb2.QueryResponse.FromString,
             options,
             channel_credentials,
             insecure,

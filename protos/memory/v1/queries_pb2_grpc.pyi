@@ -5,7 +5,6 @@ Named queries, which the owner of a memory defines, and free ones (Memories chap
 
 from collections import abc as _abc
 from grpc import aio as _aio
-from protos.common.v1 import record_pb2 as _record_pb2
 from protos.memory.v1 import queries_pb2 as _queries_pb2
 import abc as _abc_1
 import grpc as _grpc
@@ -38,9 +37,9 @@ class QueriesStub:
     """Defines or replaces; needs `write`. Errors: memory_invalid, memory_unsupported (the provider, or the language)."""
     DeleteQuery: _grpc.UnaryUnaryMultiCallable[_queries_pb2.DeleteQueryRequest, _queries_pb2.NamedQuery]
     """Needs `write`; answers it as it was. Unknown: grovekeeper_not_found."""
-    RunQuery: _grpc.UnaryUnaryMultiCallable[_queries_pb2.RunQueryRequest, _record_pb2.QueryAnswer]
+    RunQuery: _grpc.UnaryUnaryMultiCallable[_queries_pb2.RunQueryRequest, _queries_pb2.QueryResponse]
     """Needs `read`, and `write` too where the query requires it. Errors: grovekeeper_not_found, memory_invalid (params)."""
-    FreeQuery: _grpc.UnaryUnaryMultiCallable[_queries_pb2.FreeQueryRequest, _record_pb2.QueryAnswer]
+    FreeQuery: _grpc.UnaryUnaryMultiCallable[_queries_pb2.FreeQueryRequest, _queries_pb2.QueryResponse]
     """Needs `read`. Errors: memory_unsupported, memory_invalid."""
 
 @_typing.type_check_only
@@ -52,9 +51,9 @@ class QueriesAsyncStub(QueriesStub):
     """Defines or replaces; needs `write`. Errors: memory_invalid, memory_unsupported (the provider, or the language)."""
     DeleteQuery: _aio.UnaryUnaryMultiCallable[_queries_pb2.DeleteQueryRequest, _queries_pb2.NamedQuery]  # type: ignore[assignment]
     """Needs `write`; answers it as it was. Unknown: grovekeeper_not_found."""
-    RunQuery: _aio.UnaryUnaryMultiCallable[_queries_pb2.RunQueryRequest, _record_pb2.QueryAnswer]  # type: ignore[assignment]
+    RunQuery: _aio.UnaryUnaryMultiCallable[_queries_pb2.RunQueryRequest, _queries_pb2.QueryResponse]  # type: ignore[assignment]
     """Needs `read`, and `write` too where the query requires it. Errors: grovekeeper_not_found, memory_invalid (params)."""
-    FreeQuery: _aio.UnaryUnaryMultiCallable[_queries_pb2.FreeQueryRequest, _record_pb2.QueryAnswer]  # type: ignore[assignment]
+    FreeQuery: _aio.UnaryUnaryMultiCallable[_queries_pb2.FreeQueryRequest, _queries_pb2.QueryResponse]  # type: ignore[assignment]
     """Needs `read`. Errors: memory_unsupported, memory_invalid."""
 
 class QueriesServicer(metaclass=_abc_1.ABCMeta):
@@ -87,7 +86,7 @@ class QueriesServicer(metaclass=_abc_1.ABCMeta):
         self,
         request: _queries_pb2.RunQueryRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_record_pb2.QueryAnswer, _abc.Awaitable[_record_pb2.QueryAnswer]]:
+    ) -> _typing.Union[_queries_pb2.QueryResponse, _abc.Awaitable[_queries_pb2.QueryResponse]]:
         """Needs `read`, and `write` too where the query requires it. Errors: grovekeeper_not_found, memory_invalid (params)."""
 
     @_abc_1.abstractmethod
@@ -95,7 +94,7 @@ class QueriesServicer(metaclass=_abc_1.ABCMeta):
         self,
         request: _queries_pb2.FreeQueryRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_record_pb2.QueryAnswer, _abc.Awaitable[_record_pb2.QueryAnswer]]:
+    ) -> _typing.Union[_queries_pb2.QueryResponse, _abc.Awaitable[_queries_pb2.QueryResponse]]:
         """Needs `read`. Errors: memory_unsupported, memory_invalid."""
 
 def add_QueriesServicer_to_server(servicer: QueriesServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -27,7 +27,7 @@ from protos.common.v1 import record_pb2 as protos_dot_common_dot_v1_dot_record__
 from protos.provider.v1 import provider_pb2 as protos_dot_provider_dot_v1_dot_provider__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n protos/provider/v1/queries.proto\x12\x17grovekeeper.provider.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dprotos/common/v1/record.proto\x1a!protos/provider/v1/provider.proto\"\x93\x01\n\x0cQueryRequest\x12\x31\n\x07\x61\x64\x64ress\x18\x01 \x01(\x0b\x32 .grovekeeper.provider.v1.Address\x12\x10\n\x08language\x18\x02 \x01(\t\x12\x11\n\tstatement\x18\x03 \x01(\t\x12\x0e\n\x06params\x18\x04 \x01(\x0c\x12\x1b\n\x13readable_memory_ids\x18\x05 \x03(\t\"N\n\x19ReferencedMemoriesRequest\x12\x31\n\x07\x61\x64\x64ress\x18\x01 \x01(\x0b\x32 .grovekeeper.provider.v1.Address\"0\n\x1aReferencedMemoriesResponse\x12\x12\n\nmemory_ids\x18\x01 \x03(\t\"D\n\x0fSnapshotRequest\x12\x31\n\x07\x61\x64\x64ress\x18\x01 \x01(\x0b\x32 .grovekeeper.provider.v1.Address\":\n\x10SnapshotResponse\x12&\n\x02\x61t\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp2\xdc\x01\n\x07Queries\x12R\n\x05Query\x12%.grovekeeper.provider.v1.QueryRequest\x1a\".grovekeeper.common.v1.QueryAnswer\x12}\n\x12ReferencedMemories\x12\x32.grovekeeper.provider.v1.ReferencedMemoriesRequest\x1a\x33.grovekeeper.provider.v1.ReferencedMemoriesResponse2l\n\tSnapshots\x12_\n\x08Snapshot\x12(.grovekeeper.provider.v1.SnapshotRequest\x1a).grovekeeper.provider.v1.SnapshotResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n protos/provider/v1/queries.proto\x12\x17grovekeeper.provider.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dprotos/common/v1/record.proto\x1a!protos/provider/v1/provider.proto\"\xba\x01\n\x0cQueryRequest\x12\x31\n\x07\x61\x64\x64ress\x18\x01 \x01(\x0b\x32 .grovekeeper.provider.v1.Address\x12\x10\n\x08language\x18\x02 \x01(\t\x12\x11\n\tstatement\x18\x03 \x01(\t\x12\x0e\n\x06params\x18\x04 \x01(\x0c\x12\x1b\n\x13readable_memory_ids\x18\x05 \x03(\t\x12\x16\n\x0e\x61\x62sent_is_null\x18\x06 \x01(\x08\x12\r\n\x05\x63heck\x18\x07 \x01(\x08\"N\n\x19ReferencedMemoriesRequest\x12\x31\n\x07\x61\x64\x64ress\x18\x01 \x01(\x0b\x32 .grovekeeper.provider.v1.Address\"0\n\x1aReferencedMemoriesResponse\x12\x12\n\nmemory_ids\x18\x01 \x03(\t\"D\n\x0fSnapshotRequest\x12\x31\n\x07\x61\x64\x64ress\x18\x01 \x01(\x0b\x32 .grovekeeper.provider.v1.Address\":\n\x10SnapshotResponse\x12&\n\x02\x61t\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp2\xdc\x01\n\x07Queries\x12R\n\x05Query\x12%.grovekeeper.provider.v1.QueryRequest\x1a\".grovekeeper.common.v1.QueryAnswer\x12}\n\x12ReferencedMemories\x12\x32.grovekeeper.provider.v1.ReferencedMemoriesRequest\x1a\x33.grovekeeper.provider.v1.ReferencedMemoriesResponse2l\n\tSnapshots\x12_\n\x08Snapshot\x12(.grovekeeper.provider.v1.SnapshotRequest\x1a).grovekeeper.provider.v1.SnapshotResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,17 +35,17 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'protos.provider.v1.queries_
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_QUERYREQUEST']._serialized_start=161
-  _globals['_QUERYREQUEST']._serialized_end=308
-  _globals['_REFERENCEDMEMORIESREQUEST']._serialized_start=310
-  _globals['_REFERENCEDMEMORIESREQUEST']._serialized_end=388
-  _globals['_REFERENCEDMEMORIESRESPONSE']._serialized_start=390
-  _globals['_REFERENCEDMEMORIESRESPONSE']._serialized_end=438
-  _globals['_SNAPSHOTREQUEST']._serialized_start=440
-  _globals['_SNAPSHOTREQUEST']._serialized_end=508
-  _globals['_SNAPSHOTRESPONSE']._serialized_start=510
-  _globals['_SNAPSHOTRESPONSE']._serialized_end=568
-  _globals['_QUERIES']._serialized_start=571
-  _globals['_QUERIES']._serialized_end=791
-  _globals['_SNAPSHOTS']._serialized_start=793
-  _globals['_SNAPSHOTS']._serialized_end=901
+  _globals['_QUERYREQUEST']._serialized_end=347
+  _globals['_REFERENCEDMEMORIESREQUEST']._serialized_start=349
+  _globals['_REFERENCEDMEMORIESREQUEST']._serialized_end=427
+  _globals['_REFERENCEDMEMORIESRESPONSE']._serialized_start=429
+  _globals['_REFERENCEDMEMORIESRESPONSE']._serialized_end=477
+  _globals['_SNAPSHOTREQUEST']._serialized_start=479
+  _globals['_SNAPSHOTREQUEST']._serialized_end=547
+  _globals['_SNAPSHOTRESPONSE']._serialized_start=549
+  _globals['_SNAPSHOTRESPONSE']._serialized_end=607
+  _globals['_QUERIES']._serialized_start=610
+  _globals['_QUERIES']._serialized_end=830
+  _globals['_SNAPSHOTS']._serialized_start=832
+  _globals['_SNAPSHOTS']._serialized_end=940
 # @@protoc_insertion_point(module_scope)

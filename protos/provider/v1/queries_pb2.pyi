@@ -29,10 +29,16 @@ class QueryRequest(_message.Message):
     STATEMENT_FIELD_NUMBER: _builtins.int
     PARAMS_FIELD_NUMBER: _builtins.int
     READABLE_MEMORY_IDS_FIELD_NUMBER: _builtins.int
+    ABSENT_IS_NULL_FIELD_NUMBER: _builtins.int
+    CHECK_FIELD_NUMBER: _builtins.int
     language: _builtins.str
     statement: _builtins.str
     params: _builtins.bytes
     """UTF-8 JSON object; empty means `{}`."""
+    absent_is_null: _builtins.bool
+    """A parameter the statement names and `params` lacks is null; otherwise memory_invalid."""
+    check: _builtins.bool
+    """Only compiles the statement: nothing of the memory is looked at."""
     @_builtins.property
     def address(self) -> _provider_pb2.Address: ...
     @_builtins.property
@@ -47,10 +53,12 @@ class QueryRequest(_message.Message):
         statement: _builtins.str = ...,
         params: _builtins.bytes = ...,
         readable_memory_ids: _abc.Iterable[_builtins.str] | None = ...,
+        absent_is_null: _builtins.bool = ...,
+        check: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["address", b"address"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "language", b"language", "params", b"params", "readable_memory_ids", b"readable_memory_ids", "statement", b"statement"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["absent_is_null", b"absent_is_null", "address", b"address", "check", b"check", "language", b"language", "params", b"params", "readable_memory_ids", b"readable_memory_ids", "statement", b"statement"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

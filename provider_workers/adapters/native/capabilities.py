@@ -5,6 +5,14 @@ from typing import Final
 from provider_workers.domain.model import Capabilities
 
 NAME: Final = "native"
+SQL: Final = "sql"
+"""The language of its queries: SQLite's."""
+_TABLES: Final = (
+    "SQLite, one select. Tables: records (active ones: id, type, content, attributes as JSON text, version, status,"
+    " supersedes, valid_from, valid_to, written_at, writer_kind, writer_id), versions (every version; the same columns"
+    ' and invalidated_at), "references" (record_id, version, rel, memory_id, target_record_id). Attributes by'
+    " json_extract(attributes, '$.name'). Times are ISO 8601 texts. Params as :name. select * from records answers records."
+)
 
 
 def document(*, derives: bool, files: bool) -> Capabilities:
@@ -35,4 +43,7 @@ def document(*, derives: bool, files: bool) -> Capabilities:
         content_media=("*/*",) if files else (),
         content_bytes="kept" if files else "",
         snapshots=True,
+        named_query_languages=(SQL,),
+        free_query_languages=(SQL,),
+        query_schema=_TABLES,
     )

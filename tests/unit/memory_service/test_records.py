@@ -15,9 +15,10 @@ from memory_service.domain.model import (
     Stated,
 )
 from memory_service.domain.prime import Prime
-from memory_service.domain.recall import MAX_CHILDREN, Recall
+from memory_service.domain.recall import Recall
 from memory_service.domain.records import Records
 from memory_service.domain.references import References
+from memory_service.domain.walk import MAX_CHILDREN
 from service_kit.clock import SystemClock
 from service_kit.errors import GroveError
 from service_kit.identity import Passport, use_passport

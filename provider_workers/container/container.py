@@ -1,0 +1,207 @@
+"""Running statements in containers: bounded in number, in what goes in and out, and in time."""
+
+import asyncio
+import logging
+import os
+import socket
+import sys
+from collections import Counter
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from provider_workers.container.keeper import ORDER, READY
+from provider_workers.container.messages import Answer, Ask, answered, ask_of
+from service_kit.errors import GroveError
+
+__all__ = ["Container", "Limits"]
+
+_log: Final = logging.getLogger(__name__)
+_START_S: Final = 20.0
+_GRACE_S: Final = 2.0
+_ENVELOPE: Final = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """``running`` at a time, half of them of one memory's at most; ``waiting`` more, ``wait_s`` at the longest."""
+
+    running: int = 4
+    waiting: int = 64
+    wait_s: float = 5.0
+    query_s: float = 2.0
+    rows: int = 1_000
+    bytes: int = 1024 * 1024
+    heap_bytes: int = 64 * 1024 * 1024
+    memory_bytes: int = 512 * 1024 * 1024
+
+
+class Container:
+    """Runs statements. The keeper is started with the first one, and again when it is gone."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits: Limits = limits
+        self._turns: _Turns = _Turns(limits)
+        self._starting: asyncio.Lock = asyncio.Lock()
+        self._process: asyncio.subprocess.Process | None = None
+        self._control: socket.socket | None = None
+
+    async def run(self, whose: str, ask: Ask) -> Answer:
+        """What the statement came to. ``whose`` is who takes turns: a memory.
+
+        ``grovekeeper_unavailable`` when too many wait or the keeper cannot be started. A child that was killed is
+        an answer without rows whose bound is ``time``, one that broke off for itself ``memory``.
+        """
+        async with self._turns.turn(whose):
+            try:
+                return await self._run(ask)
+            except (OSError, EOFError) as error:
+                _log.warning("the keeper of queries is gone: %s", type(error).__name__)
+                await self._let_go()
+                raise GroveError("grovekeeper_unavailable", "The query broke off; try again.") from error
+
+    async def aclose(self) -> None:
+        """End the keeper, and with it whatever still runs."""
+        await self._let_go()
+
+    async def _run(self, ask: Ask) -> Answer:
+        control = await self._keeper()
+        sent = ask_of(ask)
+        mine, theirs = socket.socketpair()
+        with mine:
+            with theirs:
+                order = ORDER.pack(self.limits.query_s, len(sent), self.limits.memory_bytes)
+                await _send_order(control, order, theirs)
+            mine.setblocking(False)
+            return await self._exchange(mine, sent)
+
+    async def _exchange(self, mine: socket.socket, sent: bytes) -> Answer:
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
+        most = self.limits.bytes + _ENVELOPE
+        got = bytearray()
+        try:
+            async with asyncio.timeout(self.limits.query_s + _GRACE_S):
+                await loop.sock_sendall(mine, sent)
+                while len(got) <= most and (chunk := await loop.sock_recv(mine, 256 * 1024)):
+                    got += chunk
+        except TimeoutError:
+            # The keeper is to have killed the child by now; whatever is the matter with it, another helps.
+            raise EOFError from None
+        except (BrokenPipeError, ConnectionResetError):
+            pass
+        try:
+            return answered(bytes(got))
+        except msgspec.MsgspecError:
+            late = loop.time() - begun >= self.limits.query_s * 0.9
+            return Answer([], [], ["time" if late else "memory"])
+
+    async def _keeper(self) -> socket.socket:
+        async with self._starting:
+            if self._control is not None and self._process is not None and self._process.returncode is None:
+                return self._control
+            await self._let_go()
+            control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            control.setblocking(False)
+            with theirs:
+                self._process = await asyncio.create_subprocess_exec(
+                    *(sys.executable, "-P", "-m", "provider_workers.container.keeper", str(theirs.fileno())),
+                    pass_fds=[theirs.fileno()],
+                    stdin=asyncio.subprocess.DEVNULL,
+                    stdout=asyncio.subprocess.DEVNULL,
+                    stderr=asyncio.subprocess.DEVNULL,
+                    env=_environment(),
+                )
+            self._control = control
+            await self._ready(control)
+            return control
+
+    async def _ready(self, control: socket.socket) -> None:
+        try:
+            async with asyncio.timeout(_START_S):
+                first = await asyncio.get_running_loop().sock_recv(control, 4096)
+        except TimeoutError:
+            raise EOFError from None
+        if not first.startswith(READY):
+            raise EOFError
+        if missing := first.removeprefix(READY).decode():
+            _log.warning("queries run without %s: this platform does not let us have it", missing)
+
+    async def _let_go(self) -> None:
+        control, process = self._control, self._process
+        self._control = self._process = None
+        if control is not None:
+            control.close()
+        if process is not None:
+            if process.returncode is None:
+                process.kill()
+            await process.wait()
+
+
+def _environment() -> dict[str, str]:
+    """Nothing of ours: what a child could find in its memory is the interpreter and the rows."""
+    return {"PYTHONPATH": os.pathsep.join(one for one in sys.path if one), "LC_ALL": "C.UTF-8"}
+
+
+async def _send_order(control: socket.socket, order: bytes, theirs: socket.socket) -> None:
+    while True:
+        try:
+            socket.send_fds(control, [order], [theirs.fileno()])
+        except BlockingIOError:
+            await asyncio.sleep(0.005)
+        else:
+            return
+
+
+class _Turns:
+    """Who may run now: so many in all, and half of them for one memory at most, in the order they came."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._running: Counter[str] = Counter()
+        self._waiting: list[tuple[str, asyncio.Future[None]]] = []
+
+    @asynccontextmanager
+    async def turn(self, whose: str) -> AsyncGenerator[None]:
+        await self._take(whose)
+        try:
+            yield
+        finally:
+            self._running -= Counter([whose])
+            self._admit()
+
+    async def _take(self, whose: str) -> None:
+        if len(self._waiting) >= self._limits.waiting:
+            raise GroveError("grovekeeper_unavailable", "Too many queries are waiting; try again.")
+        mine = (whose, asyncio.get_running_loop().create_future())
+        self._waiting.append(mine)
+        self._admit()
+        try:
+            async with asyncio.timeout(self._limits.wait_s):
+                await mine[1]
+        except BaseException as error:
+            if mine in self._waiting:
+                self._waiting.remove(mine)
+            elif mine[1].done() and not mine[1].cancelled():
+                self._running -= Counter([whose])
+                self._admit()
+            if isinstance(error, TimeoutError):
+                raise GroveError(
+                    "grovekeeper_unavailable", "Too many queries are waiting; try again."
+                ) from None
+            raise
+
+    def _admit(self) -> None:
+        share = max(1, self._limits.running // 2)
+        for one in list(self._waiting):
+            if self._running.total() >= self._limits.running:
+                return
+            whose, future = one
+            if self._running[whose] < share:
+                self._waiting.remove(one)
+                self._running[whose] += 1
+                if not future.done():
+                    future.set_result(None)
