@@ -124,7 +124,9 @@ async def _bases(settings: Settings, stack: AsyncExitStack) -> dict[str, Base]:
     bases: dict[str, Base] = {"scripted": ScriptedBase(settings.runner_scripted_beat_s)}
     if settings.model_base_url and settings.model_name:
         key = settings.model_api_key.get_secret_value() if settings.model_api_key else ""
-        loop = LoopBase(Endpoint(settings.model_base_url, key, settings.model_name))
+        loop = LoopBase(
+            Endpoint(settings.model_base_url, key, settings.model_name), settings.model_history_characters
+        )
         stack.push_async_callback(loop.close)
         bases["loop"] = loop
     return bases

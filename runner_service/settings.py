@@ -39,6 +39,11 @@ class Settings(Common):
         ge=0,
         description="How long responses that are not to be stored are kept after their end.",
     )
+    model_history_characters: int = Field(
+        default=400_000,
+        ge=1_000,
+        description="Characters of earlier turns that are shown to the model; beyond, the oldest turns are left out.",
+    )
     runner_scripted_beat_s: float = Field(
         default=0.075, ge=0, le=5, description="Pause between two pieces of what the scripted base says."
     )

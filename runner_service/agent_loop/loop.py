@@ -4,6 +4,7 @@ The library beneath moves; nothing of it is seen outside this package. Its event
 its errors a sentence, its limits ``Stopped``.
 """
 
+import sys
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Final
@@ -30,6 +31,7 @@ from pydantic_ai.messages import (
 from pydantic_ai.models import Model
 from pydantic_ai.settings import ModelSettings
 
+from runner_service.agent_loop.compaction import compact
 from runner_service.agent_loop.failures import failure_of
 from runner_service.agent_loop.history import conversation
 from runner_service.agent_loop.traced import TracedModel, traced_tool_call
@@ -40,6 +42,7 @@ from runner_service.domain.turn_events import (
     CallDone,
     CallOutput,
     CallStarted,
+    Compacted,
     ReasoningDelta,
     ReasoningDone,
     Stopped,
@@ -61,9 +64,10 @@ class OutputSpentError(Exception):
 
 
 async def run_agent(
-    model: Model[Any], request: TurnRequest, provider: str, *, counted: bool
+    model: Model[Any], request: TurnRequest, provider: str, *, counted: bool, most_history: int = 0
 ) -> AsyncGenerator[TurnEvent]:
-    """Run one turn on ``model``. With ``counted``, what the endpoint counted is reported as ``Used``.
+    """Run one turn on ``model``. With ``counted``, what the endpoint counted is reported as ``Used``. The
+    conversation before it is kept within ``most_history`` characters (0: any number); ``Compacted`` says so.
 
     Raises ``BaseFailureError``.
     """
@@ -75,10 +79,13 @@ async def run_agent(
         model_settings=_settings(request.budgets.max_output_tokens),
         retries=2,
     )
+    history, left_out, newly = compact(request.history, most_history or sys.maxsize)
+    if newly:
+        yield Compacted(left_out)
     teller, trouble = _Teller(), _Trouble()
     async with agent.run_stream_events(
         None,
-        message_history=conversation(request.history, request.input),
+        message_history=conversation(history, request.input),
         usage_limits=UsageLimits(request_limit=request.budgets.max_step or None),
     ) as events:
         with trouble.caught():

@@ -11,7 +11,8 @@ from protos.common.v1 import common_pb2, record_pb2
 from protos.memory.v1 import memory_pb2 as wire
 from protos.memory.v1.memory_pb2_grpc import MemoriesStub, RecordsStub
 from runner_service.clients import projection
-from runner_service.domain.fence import fenced
+from runner_service.clients.tokens import Tokenizer
+from runner_service.domain.fence import fenced, line
 from runner_service.domain.model import Attachment, Episode, Item, Known, Primed, Priming, Response
 from runner_service.domain.response_object import encode
 
@@ -36,7 +37,6 @@ _INTRODUCTION: Final = (
     "You work with memories that outlast this conversation. The memory tools read them and, where you may, write"
     " them; a memory is named by its id. You may walk from a memory to its parent and children."
 )
-_CHARACTERS_A_TOKEN: Final = 4
 
 
 class GrpcMemory:
@@ -45,6 +45,7 @@ class GrpcMemory:
     def __init__(self, channel: grpc.aio.Channel) -> None:
         self._memories = MemoriesStub(channel)
         self._records = RecordsStub(channel)
+        self._tokenizer = Tokenizer()
 
     async def prime(self, attachments: Sequence[Attachment], default: str) -> Priming:
         answer = await self._memories.Prime(
@@ -54,12 +55,14 @@ class GrpcMemory:
         told = [_told(one, access.get(one.memory.id, "read"), default) for one in answer.primed]
         if not told:
             return Priming("", ())
+        counted = await self._tokenizer.count([line(one) for one in told])
         return Priming(
             block=f"{_INTRODUCTION}\n{fenced({'memories': told})}",
             primed=tuple(
-                Primed(one.memory.id, one.memory.name, _estimate(item))
-                for one, item in zip(answer.primed, told, strict=True)
+                Primed(one.memory.id, one.memory.name, tokens)
+                for one, tokens in zip(answer.primed, counted or [None] * len(told), strict=True)
             ),
+            tokenizer=self._tokenizer.name if counted else "",
             known=_known(answer.primed),
         )
 
@@ -96,11 +99,6 @@ def _told(primed: wire.Primed, access: str, default: str) -> Item:
     if primed.records:
         told["always_relevant"] = [projection.record(one) for one in primed.records]
     return told
-
-
-def _estimate(told: Item) -> int:
-    """Tokens, at four characters each; an estimate, and called one wherever it is shown."""
-    return -(-len(encode(told).decode()) // _CHARACTERS_A_TOKEN)
 
 
 def _known(primed: Sequence[wire.Primed]) -> tuple[Known, ...]:

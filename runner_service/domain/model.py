@@ -165,21 +165,24 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a turn ended. ``failure`` only with FAILED, ``reason`` only with INCOMPLETE."""
+    """How a turn ended. ``failure`` only with FAILED, ``reason`` only with INCOMPLETE. ``compacted``: how many turns its
+    base left out of the conversation from this turn on; 0 when it left out none anew.
+    """
 
     status: Status
     failure: Failure | None = None
     reason: str = ""
     usage: Usage | None = None
+    compacted: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Primed:
-    """What was placed of one memory in a session's instructions, in (estimated) tokens."""
+    """What was placed of one memory in a session's instructions; ``tokens`` None where nobody counted."""
 
     memory_id: str
     name: str
-    estimated_tokens: int
+    tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,11 +196,14 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Priming:
-    """The memory block of a session's instructions (Memories §9.1): made once, then never changed."""
+    """The memory block of a session's instructions (Memories §9.1): made once and, until the conversation is
+    compacted, never changed. ``tokenizer`` is the vocabulary its tokens were counted in.
+    """
 
     block: str
     primed: tuple[Primed, ...]
     known: tuple[Known, ...] = ()
+    tokenizer: str = ""
 
 
 @dataclass(frozen=True, slots=True)

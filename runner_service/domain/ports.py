@@ -146,8 +146,8 @@ class TurnStore(Protocol):
         """The turns before this one in its chain, oldest first."""
         ...
 
-    async def prime(self, lease: Lease, priming: Priming) -> None:
-        """Keeps what was placed in a session's instructions."""
+    async def prime(self, lease: Lease, priming: Priming | None) -> None:
+        """Keeps what was placed in a session's instructions; None: the next turn places it anew."""
         ...
 
     async def append(self, lease: Lease, response_id: str, events: Sequence[Event]) -> None:

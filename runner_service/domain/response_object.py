@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from runner_service.domain.model import Item, Outcome, Priming, Response, Status
+from runner_service.domain.model import Item, Outcome, Primed, Priming, Response, Status
 from service_kit.errors import rule
 
 __all__ = ["compose", "encode"]
@@ -18,7 +18,10 @@ def encode(value: object) -> bytes:
 
 
 def compose(
-    response: Response, output: Sequence[Item], priming: Priming | None, problems: Sequence[str] = ()
+    response: Response,
+    output: Sequence[Item],
+    priming: Priming | None,
+    problems: Sequence[str] = (),
 ) -> Item:
     """The response as it stands. ``output`` are its finished items; ``problems`` name what of the memory
     seam could not be done (``metadata.grovekeeper_problems``).
@@ -37,7 +40,7 @@ def compose(
         "output": list(output),
         "store": response.asked.store,
         "usage": _usage(outcome),
-        "metadata": _metadata(response, priming, problems),
+        "metadata": _metadata(response, outcome, priming, problems),
     }
     if response.asked.instructions:
         composed["instructions"] = response.asked.instructions
@@ -72,16 +75,23 @@ def _usage(outcome: Outcome) -> Item | None:
     }
 
 
-def _metadata(response: Response, priming: Priming | None, problems: Sequence[str]) -> Item:
+def _metadata(response: Response, outcome: Outcome, priming: Priming | None, problems: Sequence[str]) -> Item:
     metadata: Item = {"session_id": response.session_id, "harness_id": response.harness_id}
     if response.asked.memory_id:
         metadata["memory"] = response.asked.memory_id
     if response.asked.ignored_fields:
         metadata["ignored_fields"] = list(response.asked.ignored_fields)
     if priming is not None and priming.primed:
-        metadata["grovekeeper_primed"] = [
-            {"memory_id": one.memory_id, "estimated_tokens": one.estimated_tokens} for one in priming.primed
-        ]
+        metadata["grovekeeper_primed"] = [_primed(one, priming.tokenizer) for one in priming.primed]
+    if outcome.compacted:
+        metadata["grovekeeper_compacted"] = {"turns_left_out": outcome.compacted}
     if problems:
         metadata["grovekeeper_problems"] = list(problems)
     return metadata
+
+
+def _primed(one: Primed, tokenizer: str) -> Item:
+    """What was placed of a memory. What nobody counted is not there: no zero, no estimate."""
+    if one.tokens is None:
+        return {"memory_id": one.memory_id}
+    return {"memory_id": one.memory_id, "tokens": one.tokens, "tokenizer": tokenizer}

@@ -11,6 +11,7 @@ __all__ = [
     "CallDone",
     "CallOutput",
     "CallStarted",
+    "Compacted",
     "ReasoningDelta",
     "ReasoningDone",
     "Stopped",
@@ -92,6 +93,15 @@ class Stopped:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    """The base shortened the conversation, from this turn on: its first ``turns`` turns are not shown to the model
+    any more. The session is primed again, for its next turn (Memories §9.1).
+    """
+
+    turns: int
+
+
 TurnEvent = (
     TextDelta
     | TextDone
@@ -102,5 +112,6 @@ TurnEvent = (
     | CallDone
     | CallOutput
     | Used
+    | Compacted
     | Stopped
 )

@@ -9,7 +9,7 @@ import logging
 import time
 from collections.abc import Sequence
 from contextlib import aclosing, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final
 
@@ -37,7 +37,7 @@ from runner_service.domain.model import (
 )
 from runner_service.domain.ports import Base, Bases, Tools, TurnStore, Wakeups
 from runner_service.domain.response_object import compose
-from runner_service.domain.turn_events import Stopped, Used
+from runner_service.domain.turn_events import Compacted, Stopped, Used
 from service_kit.clock import Clock
 
 __all__ = ["Stop", "StopReason", "Turns"]
@@ -86,6 +86,7 @@ class _Run:
     problems: list[str] = field(default_factory=list[str])
     usage: Usage | None = None
     stopped: str = ""
+    compacted: int = 0
 
     @property
     def response(self) -> Response:
@@ -193,13 +194,16 @@ class Turns:
                             run.usage = Usage(input_tokens, output_tokens)
                         case Stopped(reason):
                             run.stopped = reason
+                        case Compacted(turns):
+                            run.compacted = turns
+                            await self.store.prime(claim.lease, None)
                         case _:
                             run.measure.event(self.clock.now())
                             await run.log.put(run.composer.feed(event))
 
     async def _remember(self, run: _Run) -> None:
-        """Where this turn's memory is and, once in a session, what its agent is told of it. A memory
-        service that does not answer costs the turn its memory, visibly, and not its life.
+        """Where this turn's memory is and, once in a session and after each compaction, what its agent is told of
+        it. A memory service that does not answer costs the turn its memory, visibly, and not its life.
         """
         claim = run.claim
         run.where = Reach(
@@ -223,7 +227,7 @@ class Turns:
         ended, events = end(
             run.response,
             run.composer,
-            outcome,
+            replace(outcome, compacted=run.compacted),
             self.clock.now(),
             priming=run.priming,
             problems=run.problems,

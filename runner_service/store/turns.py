@@ -118,12 +118,12 @@ class PostgresTurns:
             for row in found
         )
 
-    async def prime(self, lease: Lease, priming: Priming) -> None:
+    async def prime(self, lease: Lease, priming: Priming | None) -> None:
         async with self._database.begin() as tx:
             await _held(tx, lease)
             await tx.execute(
                 "update session set priming = %s::jsonb where id = %s",
-                (rows.priming_json(priming), lease.session_id),
+                (None if priming is None else rows.priming_json(priming), lease.session_id),
             )
 
     async def append(self, lease: Lease, response_id: str, events: Sequence[Event]) -> None:

@@ -150,7 +150,8 @@ def test_what_was_placed_is_recorded_in_tokens_by_memory(alice: Person):
     done = alice.run("Reply with exactly: ok", alice.harness("Desk", {"memory_id": memory, "access": "read"}))
     (primed,) = done["metadata"]["grovekeeper_primed"]
     assert primed["memory_id"] == memory
-    assert primed["estimated_tokens"] > 0
+    assert primed["tokens"] > 0
+    assert primed["tokenizer"] == "o200k_base"
 
 
 @pytest.mark.requirement("ME-2-03")

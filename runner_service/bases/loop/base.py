@@ -42,13 +42,14 @@ class _Listing:
 
 
 class LoopBase:
-    """The verbs of ``domain.ports.Base``."""
+    """The verbs of ``domain.ports.Base``. ``most_history``: characters of earlier turns the model is shown."""
 
     name: str = "loop"
     label: str = "Built-in agent loop"
     provider: str = "openai"
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(self, endpoint: Endpoint, most_history: int) -> None:
+        self._most_history: int = most_history
         self.default_model: str = endpoint.model
         self._client: AsyncOpenAI = AsyncOpenAI(base_url=endpoint.url, api_key=endpoint.key or "none")
         # OpenAI's own field for a budget of tokens is not known to most of those who speak its protocol.
@@ -83,7 +84,7 @@ class LoopBase:
         model = OpenAIChatModel(
             request.model, provider=OpenAIProvider(openai_client=self._client), profile=self._profile
         )
-        return run_agent(model, request, self.provider, counted=True)
+        return run_agent(model, request, self.provider, counted=True, most_history=self._most_history)
 
     async def _listing(self) -> _Listing:
         """What ``GET /models`` says, at most some seconds old."""

@@ -106,7 +106,8 @@ async def test_a_turn_recalls_from_what_it_is_attached_to(product: tuple[Runner,
     assert "person:alice" in answer(final)
     (primed,) = final["metadata"]["grovekeeper_primed"]
     assert primed["memory_id"] == team
-    assert primed["estimated_tokens"] > 0
+    assert primed["tokens"] > 0
+    assert primed["tokenizer"] == "o200k_base"
 
 
 @pytest.mark.requirement("ME-9.1-08")

@@ -11,12 +11,16 @@ from tests.fixtures.model_stub import Answer, ModelStub
 from tests.unit.runner_service.test_composer import check_rules
 
 
+def model_of(stub: ModelStub) -> dict[str, str]:
+    """The settings that have the loop base speak to ``stub``."""
+    return {"model_base_url": stub.url, "model_name": "stub-1"}
+
+
 @pytest.mark.requirement("SU-streaming-12")
 async def test_a_turn_whose_memory_is_away_says_so_and_goes_on(
     keys: Keys, service_database: Callable[[str], str], clean_redis: str, tmp_path: Path, stub: ModelStub
 ) -> None:
-    model = {"model_base_url": stub.url, "model_name": "stub-1"}
-    async with whole(keys, service_database, clean_redis, tmp_path, **model) as (runner, memories):
+    async with whole(keys, service_database, clean_redis, tmp_path, **model_of(stub)) as (runner, memories):
         with runner.act_as("person:alice"):
             team = await memories.create("Team")
             harness = await runner.harness(base="loop")

@@ -213,7 +213,7 @@ def test_usage_is_null_unless_somebody_counted() -> None:
 
 def test_metadata_names_what_there_is_and_nothing_else() -> None:
     assert compose(response(), (), None)["metadata"] == {"session_id": "hsess_1", "harness_id": "chrn_1"}
-    primed = Priming("block", (Primed("hmem_1", "Sales", 12),))
+    primed = Priming("block", (Primed("hmem_1", "Sales", 12), Primed("hmem_3", "Lab")), tokenizer="t")
     full = compose(
         response(ignored_fields=("tools",), memory_id="hmem_2"), (), primed, ["memory_unavailable"]
     )
@@ -222,7 +222,10 @@ def test_metadata_names_what_there_is_and_nothing_else() -> None:
         "harness_id": "chrn_1",
         "memory": "hmem_2",
         "ignored_fields": ["tools"],
-        "grovekeeper_primed": [{"memory_id": "hmem_1", "estimated_tokens": 12}],
+        "grovekeeper_primed": [
+            {"memory_id": "hmem_1", "tokens": 12, "tokenizer": "t"},
+            {"memory_id": "hmem_3"},
+        ],
         "grovekeeper_problems": ["memory_unavailable"],
     }
 
