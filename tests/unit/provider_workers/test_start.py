@@ -49,7 +49,7 @@ async def test_with_an_endpoint_no_model_is_needed_and_without_a_database_it_is_
     )
     async with build(settings) as wiring:
         assert not await wiring.ready()
-        assert wiring.service_names == ["grovekeeper.provider.v1.Provider", "grovekeeper.provider.v1.Jobs"]
+        assert "grovekeeper.provider.v1.Provider" in wiring.service_names
 
 
 async def test_a_provider_that_is_not_connected_is_said_to_be_so():
