@@ -19,6 +19,7 @@ from protos.authz.v1.authz_pb2_grpc import GrantsStub
 from protos.common.v1 import common_pb2, record_pb2
 from protos.memory.v1 import memory_pb2
 from protos.memory.v1.memory_pb2_grpc import MemoriesStub, RecordsStub
+from protos.memory.v1.queries_pb2_grpc import QueriesStub
 from protos.runner.v1 import runner_pb2 as wire
 from protos.runner.v1.runner_pb2_grpc import HarnessesStub, ResponsesStub
 from provider_workers.main import build as build_provider
@@ -177,6 +178,7 @@ class Memories:
         ]
         self.memories = MemoriesStub(self._channels[0])
         self.records = RecordsStub(self._channels[0])
+        self.queries = QueriesStub(self._channels[0])
         self.grants = GrantsStub(self._channels[1])
 
     async def close(self) -> None:

@@ -42,6 +42,7 @@ async def read(runner: Runner, harness_id: str) -> wire.MemoriesResponse:
 
 
 @pytest.mark.usefixtures("outside")
+@pytest.mark.requirement("ME-9.1-18")
 async def test_who_attaches_a_memory_kept_elsewhere_is_told(product: Product) -> None:
     runner, memories = product
     team = await memories.create("Team")
@@ -71,6 +72,7 @@ async def test_a_provider_of_this_server_is_no_news(product: Product) -> None:
     assert list((await read(runner, harness.id)).notices) == []
 
 
+@pytest.mark.requirement("ME-9-05")
 async def test_what_cannot_be_attached_changes_nothing(product: Product) -> None:
     runner, memories = product
     team, lab = await memories.create("Team"), await memories.create("Lab")
@@ -89,6 +91,7 @@ async def test_what_cannot_be_attached_changes_nothing(product: Product) -> None
     assert f"harness:{harness.id}" not in {one.principal for one in grants.grants}
 
 
+@pytest.mark.requirement("ME-9-06")
 async def test_detaching_leaves_the_grant(product: Product) -> None:
     runner, memories = product
     team = await memories.create("Team")

@@ -4,12 +4,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.api.runner_service.cluster import Keys, whole
 from tests.api.runner_service.test_memory import attach, entry
 from tests.api.runner_service.test_without_memory import model_of
 from tests.fixtures.model_stub import Answer, ModelStub
 
 
+@pytest.mark.requirement("ME-9.1-03", "ME-9.1-04", "ME-9.1-06")
 async def test_instructions_change_after_a_compaction_and_only_then(
     keys: Keys, service_database: Callable[[str], str], clean_redis: str, tmp_path: Path, stub: ModelStub
 ) -> None:

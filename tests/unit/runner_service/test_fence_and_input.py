@@ -36,6 +36,7 @@ _JSON = st.recursive(
 
 
 @given(st.dictionaries(_HOSTILE, _JSON, max_size=5), _JSON, st.sampled_from([None, 2]))
+@pytest.mark.requirement("ME-13-01")
 def test_nothing_a_writer_wrote_stands_outside_the_marks(
     written: Item, free: object, indent: int | None
 ) -> None:
