@@ -65,7 +65,6 @@ def test_a_query_of_a_memory_further_on_is_run_by_name() -> None:
     assert names(READING, abilities) == READ | {"memory_run_query"}
 
 
-@pytest.mark.requirement("ME-9.1-10")
 def test_operations_are_offered_where_a_type_has_some_that_may_be_carried_out() -> None:
     reads = Operation("x.calendar.event", "free_slots", "Open time.", b"{}", writes=False)
     writes = Operation("x.calendar.event", "reschedule", "Move.", b"{}", writes=True)
