@@ -32,8 +32,8 @@ def test_the_first_steps_print_what_the_readme_shows(stack: Stack):
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    recalled, refused, explained, streamed = [text for language, text in blocks if not language]
-    for shown in (recalled, refused, explained):
+    recalled, refused, explained, queried, streamed = [text for language, text in blocks if not language]
+    for shown in (recalled, refused, explained, queried):
         assert masked(shown) in masked(done.stdout)
     # What is found besides depends on how far the deriving has come.
     assert streamed.splitlines()[0] in done.stdout
