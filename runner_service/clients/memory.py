@@ -67,14 +67,12 @@ class GrpcMemory:
         )
 
     async def observe(self, memory_id: str, response: Response, episodes: Sequence[Episode]) -> None:
-        at = Timestamp()
-        at.FromDatetime(response.created_at)
         attributes = encode({"response_id": response.id, "session_id": response.session_id})
         sent = [
             wire.Episode(
                 content=[record_pb2.Part(type="text", text=one.text, role=one.role)],
                 attributes=attributes,
-                valid_from=at,
+                valid_from=_said_at(one, response),
             )
             for one in episodes
         ]
@@ -86,6 +84,15 @@ class GrpcMemory:
                 idempotency=common_pb2.Idempotency(key=response.id, request_sha256=digest.digest()),
             )
         )
+
+
+def _said_at(episode: Episode, response: Response) -> Timestamp:
+    """What was asked, when it was asked; what came of it, when it was done."""
+    at = Timestamp()
+    at.FromDatetime(
+        response.created_at if episode.role == "user" else response.finished_at or response.created_at
+    )
+    return at
 
 
 def _told(primed: wire.Primed, access: str, default: str) -> Item:

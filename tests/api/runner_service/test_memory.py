@@ -403,6 +403,8 @@ async def test_a_turn_is_observed_without_what_it_recalled(product: tuple[Runner
     ]
     assert {(one.written_by.kind, one.written_by.id) for one in episodes} == {("harness", harness.id)}
     assert json.loads(episodes[0].attributes)["response_id"] == final["id"]
+    asked, ran, answered = (one.valid_from.ToSeconds() for one in episodes)
+    assert (asked, ran, answered) == (final["created_at"], final["completed_at"], final["completed_at"])
 
 
 async def test_a_turn_without_a_default_memory_is_observed_nowhere(product: tuple[Runner, Memories]) -> None:
