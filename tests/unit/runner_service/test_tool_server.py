@@ -5,11 +5,12 @@ from typing import Any
 import httpx
 import pytest
 
-from runner_service.domain.abilities import Abilities
+from runner_service.domain.abilities import Abilities, Ability, NamedQuery, Operation
 from runner_service.domain.errors import GroveError
 from runner_service.domain.fence import unfenced
 from runner_service.domain.model import Attachment, Item, Reach, Session
 from runner_service.domain.tool_calls import Remember, ToolCall
+from runner_service.tools.offer import tool_name
 from runner_service.tools.server import ToolServer
 from service_kit.clock import SystemClock
 
@@ -174,3 +175,48 @@ async def test_a_tool_that_is_not_offered_cannot_be_called(server: ToolServer, d
         answer = result(await post(access.url, access.token, "tools/call", call))
     assert answer["isError"] is True
     assert desk.calls == []
+
+
+ABLE = Abilities(
+    (
+        Ability(
+            "hmem_2",
+            "native",
+            (NamedQuery("deals", "Deals.", b'{"type":"object"}', writes=False),),
+            free_query_languages=("sql",),
+        ),
+    ),
+    (Operation("x.calendar.event", "reschedule", "Move.", b"{}", writes=False),),
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "field"),
+    [
+        (tool_name("hmem_2", "deals"), '{"n":1.10, "é":[1]}', "params"),
+        ("memory_run_query", '{"name":"deals","params":{"n":1.10, "é":[1]}}', "params"),
+        ("memory_query", '{"language":"sql","statement":"select 1","params":{"n":1.10, "é":[1]}}', "params"),
+        ("memory_operate", '{"record":"r","operation":"reschedule","input":{"n":1.10, "é":[1]}}', "input"),
+    ],
+)
+async def test_queries_and_operations_carry_their_json_as_it_was_sent(
+    server: ToolServer, desk: Desk, name: str, arguments: str, field: str
+) -> None:
+    desk.able = ABLE
+    asked = f'{{"name":"{name}","arguments":{arguments}}}'
+    async with server.open(session(), READING.attachments, READING, frozenset(), ("hmem_below",)) as access:
+        assert name in access.names
+        answer = result(await post(access.url, access.token, "tools/call", asked))
+    assert unfenced(answer["content"][0]["text"]) == {"ok": True}
+    assert desk.asked == ("hmem_2", "hmem_below")
+    ((made, _),) = desk.calls
+    assert made.memory == "hmem_2"
+    assert bytes(getattr(made, field)) == '{"n":1.10, "é":[1]}'.encode()
+
+
+async def test_where_nobody_says_what_can_be_done_there_are_the_tools_of_records(
+    server: ToolServer, desk: Desk
+) -> None:
+    desk.able = GroveError("memory_unavailable", "later")
+    async with server.open(session(), READING.attachments, READING, frozenset()) as access:
+        assert set(access.names) == {"memory_list", "memory_recall", "memory_get"}
