@@ -166,7 +166,9 @@ class Queries(Answer, kw_only=True, frozen=True):
 
 
 class Holding(Answer, kw_only=True, frozen=True):
-    """What content a provider keeps, in the later revision's words: ``bytes`` are ``kept`` or ``referenced``."""
+    """What content a provider keeps, in the later revision's words: ``bytes`` are ``kept`` or ``referenced``,
+    ``media`` the types whose words are found.
+    """
 
     media: list[str]
     bytes: str | UnsetType = UNSET

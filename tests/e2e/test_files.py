@@ -405,7 +405,28 @@ def test_files_of_an_observe_are_kept_and_nothing_is_derived_from_them(alice: Pe
 def test_the_capability_document_says_so(alice: Person):
     (native,) = [one for one in alice.get("/v1/memories/providers")["data"] if one["id"] == "native"]
     assert native["files"] is True
-    assert native["content"] == {"media": ["*/*"], "bytes": "kept", "describes": False}
+    assert (native["content"]["bytes"], native["content"]["describes"]) == ("kept", False)
+    media = native["content"]["media"]
+    memory = alice.plant("Media")
+    for name, content_ in {
+        "a.txt": b"words",
+        "a.md": b"words",
+        "a.csv": b"words,1",
+        "a.tsv": b"words\t1",
+        "a.json": b'{"words": 1}',
+        "a.jsonl": b'{"words": 1}',
+        "a.html": _html("words"),
+        "a.pdf": pdf_of("words"),
+        "a.docx": docx_of("words"),
+        "a.png": png(),
+        "a.svg": b"<svg><text>words</text></svg>",
+        "a.yaml": b"words: 1",
+        "a.bin": b"\x00words",
+    }.items():
+        record = keep(alice, memory, uploaded(alice, name, content_))
+        kind, has_words = record["content"]["file"]["media_type"], "parts" in record
+        assert has_words == (kind in media), kind
+    assert len(media) == len(set(media)) == 9
 
 
 def test_no_name_and_no_words_of_a_file_are_in_the_logs(alice: Person, stack: Stack):

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from provider_workers.adapters.native.extraction import HAVE_WORDS
 from provider_workers.domain.model import Capabilities
 
 NAME: Final = "native"
@@ -39,8 +40,8 @@ def document(*, derives: bool, files: bool) -> Capabilities:
         consolidate="",
         types=False,
         files=files,
-        # Any file is kept; words are found in some, and those that a writer gives in all.
-        content_media=("*/*",) if files else (),
+        # The bytes of any file are kept; these are those whose words are found.
+        content_media=HAVE_WORDS if files else (),
         content_bytes="kept" if files else "",
         snapshots=True,
         named_query_languages=(SQL,),

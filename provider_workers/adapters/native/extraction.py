@@ -14,7 +14,7 @@ from typing import Final
 
 from provider_workers.adapters.native import extract_child
 
-__all__ = ["MAX_WORDS_BYTES", "Extraction"]
+__all__ = ["HAVE_WORDS", "MAX_WORDS_BYTES", "Extraction"]
 
 MAX_WORDS_BYTES: Final = 256 * 1024
 """Most UTF-8 that is kept of one file's words; the rest is cut off."""
@@ -29,6 +29,9 @@ _PLAIN: Final = frozenset(
         "application/x-ndjson",
     }
 )
+HAVE_WORDS: Final = tuple(sorted(_PLAIN | extract_child.READERS.keys()))
+"""The media types of files whose words are found."""
+
 _AT_ONCE: Final = 2
 _CHILD: Final = Path(extract_child.__file__)
 

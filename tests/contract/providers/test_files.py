@@ -23,11 +23,13 @@ def _declared(subject: Subject) -> None:
     assert subject.adapter.capabilities.content_bytes == "kept"
 
 
-async def kept(subject: Subject, memory: str, content: bytes, file_id: str = "", name: str = "a.txt") -> File:
+async def kept(
+    subject: Subject, memory: str, content: bytes, file_id: str = "", media_type: str = "text/plain"
+) -> File:
     async def chunks() -> AsyncGenerator[bytes]:
         yield content
 
-    file = File(file_id or new_id("file"), name, "text/plain", len(content))
+    file = File(file_id or new_id("file"), "a.file", media_type, len(content))
     return await subject.adapter.keep(memory, file, chunks())
 
 
@@ -85,6 +87,30 @@ async def test_words_that_are_found_are_said_to_be_and_others_are_the_writers(su
     lied = Draft("note", (Part("file", "Not in it", file=file, text_source="extracted"),))
     assert (await subject.adapter.remember(memory, lied, Stamp(ALICE))).content[0].text_source == ""
     assert found(await subject.ask(memory, text="walrus")) == ["The walrus dives."]
+
+
+@pytest.mark.parametrize(
+    ("media_type", "held", "words"),
+    [
+        ("text/plain", b"stork\0 and \xff\xc3( heron", "stork and ( heron"),
+        ("application/pdf", b"%PDF-1.7 and nothing more", ""),
+        (
+            "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+            b"PK\x03\x04 and nothing more",
+            "",
+        ),
+    ],
+    ids=["text", "pdf", "docx"],
+)
+async def test_a_file_that_means_harm_is_kept_and_its_record_written(
+    subject: Subject, media_type: str, held: bytes, words: str
+):
+    memory = subject.memory()
+    file = await kept(subject, memory, held, media_type=media_type)
+    record = await subject.adapter.remember(memory, note(file), Stamp(ALICE))
+    source = "extracted" if words else ""
+    assert [(one.text, one.text_source) for one in record.content] == [(words, source)]
+    assert await content(subject, memory, record.id) == held
 
 
 async def test_earlier_bytes_stay_readable_until_they_are_erased(
