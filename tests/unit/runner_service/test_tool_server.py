@@ -73,7 +73,9 @@ def session() -> Session:
     return Session("hsess_1", "person:alice", "chrn_1", "", SystemClock().now())
 
 
-async def post(url: str, token: str | None, method: str, params: str = "{}") -> httpx.Response:
+async def post(
+    url: str, token: str | None, method: str, params: str = "{}", name: str = "memory_remember"
+) -> httpx.Response:
     """One request of the protocol, its params as they are given."""
     version = "2026-07-28"
     meta = (
@@ -88,7 +90,7 @@ async def post(url: str, token: str | None, method: str, params: str = "{}") -> 
         "Accept": "application/json, text/event-stream",
         "MCP-Protocol-Version": version,
         "MCP-Method": method,
-        "MCP-Name": "memory_remember",
+        "MCP-Name": name,
     }
     if token is not None:
         headers["Authorization"] = f"Bearer {token}"
@@ -206,7 +208,7 @@ async def test_queries_and_operations_carry_their_json_as_it_was_sent(
     asked = f'{{"name":"{name}","arguments":{arguments}}}'
     async with server.open(session(), READING.attachments, READING, frozenset(), ("hmem_below",)) as access:
         assert name in access.names
-        answer = result(await post(access.url, access.token, "tools/call", asked))
+        answer = result(await post(access.url, access.token, "tools/call", asked, name))
     assert unfenced(answer["content"][0]["text"]) == {"ok": True}
     assert desk.asked == ("hmem_2", "hmem_below")
     ((made, _),) = desk.calls
