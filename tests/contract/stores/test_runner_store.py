@@ -168,7 +168,7 @@ async def test_a_repeated_attach_replaces_nothing_again(stores: Stores) -> None:
     assert await stores.harnesses.attached_before(ALICE, key)
     await stores.harnesses.attach(ALICE, made.id, first, key)
     assert await stores.harnesses.attachments(made.id) == ()
-    with pytest.raises(GroveError, match="key"):
+    with pytest.raises(GroveError, match="Idempotency-Key"):
         await stores.harnesses.attached_before(ALICE, Idempotency("once", b"2"))
 
 
