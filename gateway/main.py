@@ -32,6 +32,7 @@ from gateway.clients import (
     responses,
     snapshots,
     tokens,
+    types,
 )
 from gateway.clients.health import HealthClient
 from gateway.edge import Door, Edge, Limits
@@ -50,6 +51,7 @@ from gateway.routes import records as record_routes
 from gateway.routes import responses as response_routes
 from gateway.routes import snapshots as snapshot_routes
 from gateway.routes import tokens as token_routes
+from gateway.routes import types as type_routes
 from gateway.settings import GatewaySettings
 from gateway.source import Source, networks
 from service_kit import telemetry
@@ -76,6 +78,7 @@ class Clients:
     records: records.RecordsClient
     snapshots: snapshots.SnapshotsClient
     files: files.FilesClient
+    types: types.TypesClient
     harnesses: harnesses.HarnessesClient
     responses: responses.ResponsesClient
     health: HealthClient
@@ -91,7 +94,7 @@ async def connected(settings: GatewaySettings) -> AsyncGenerator[Clients]:
         channel(
             settings.memory_address,
             settings,
-            safe=(*memories.SAFE, *records.SAFE, *snapshots.SAFE, *queries.SAFE, *jobs.SAFE),
+            safe=(*memories.SAFE, *records.SAFE, *snapshots.SAFE, *queries.SAFE, *types.SAFE, *jobs.SAFE),
         ) as to_memory,
         channel(settings.runner_address, settings, safe=(*harnesses.SAFE, *responses.SAFE)) as to_runner,
     ):
@@ -107,6 +110,7 @@ async def connected(settings: GatewaySettings) -> AsyncGenerator[Clients]:
             records=records.RecordsClient(to_memory),
             snapshots=snapshots.SnapshotsClient(to_memory),
             files=files.FilesClient(to_memory),
+            types=types.TypesClient(to_memory),
             harnesses=harnesses.HarnessesClient(to_runner),
             responses=responses.ResponsesClient(to_runner, patience),
             health=HealthClient(to_authz),
@@ -145,6 +149,8 @@ def application(settings: GatewaySettings, clients: Clients, rates: RateLimits) 
     snapshot_routes.routes(app, clients.snapshots)
     snapshot_routes.consolidations(app, clients.snapshots)
     file_routes.routes(app, clients.files, settings.file_limit_bytes)
+    type_routes.routes(app, clients.types)
+    type_routes.operations(app, clients.types)
     memory_routes.routes(app, clients.memories)
     memory_routes.grants(app, clients.authz)
     response_routes.routes(app, clients.responses, settings.stream_keepalive_s)

@@ -11,6 +11,7 @@ from memory_service.api.files import FilesServicer
 from memory_service.api.queries import QueriesServicer
 from memory_service.api.servicer import MemoriesServicer, RecordsServicer
 from memory_service.api.snapshots import ConsolidationsServicer, SnapshotsServicer
+from memory_service.api.types import TypesServicer
 from memory_service.api.work import JobsServicer
 from memory_service.clients.authz import SAFE as AUTHZ_SAFE
 from memory_service.clients.authz import AuthzTree
@@ -22,12 +23,13 @@ from memory_service.clients.queries import SAFE as QUERIES_SAFE
 from memory_service.clients.queries import GrpcQueries
 from memory_service.clients.work import SAFE as WORK_SAFE
 from memory_service.clients.work import AuthzActs, GrpcDerivations
-from memory_service.domain.abilities import Abilities, NothingListed
+from memory_service.domain.abilities import Abilities
 from memory_service.domain.clear import clear_deleted
 from memory_service.domain.consolidations import Consolidations
 from memory_service.domain.files import Files, Keeping
 from memory_service.domain.memories import Memories
 from memory_service.domain.model import Address
+from memory_service.domain.operate import Operating
 from memory_service.domain.ports import AccessTree, Descriptions, Provider
 from memory_service.domain.prime import Prime
 from memory_service.domain.queries import Queries
@@ -35,11 +37,14 @@ from memory_service.domain.recall import Recall
 from memory_service.domain.reconcile import Reconciler
 from memory_service.domain.records import Records
 from memory_service.domain.snapshots import Snapshots
+from memory_service.domain.types import Registry, Types
 from memory_service.domain.work import BackgroundWork
 from memory_service.settings import Settings
 from memory_service.store.postgres import CLEAR, PURGE, PostgresDescriptions
 from memory_service.store.queries import PostgresQueries
 from memory_service.store.snapshots import PostgresSnapshots
+from memory_service.store.types import PostgresTypes
+from memory_service.store.types_file import read_types
 from memory_service.store.uploads import CHECK, PostgresUploads
 from protos.memory.v1.consolidations_pb2_grpc import add_ConsolidationsServicer_to_server
 from protos.memory.v1.files_pb2_grpc import add_FilesServicer_to_server
@@ -47,6 +52,7 @@ from protos.memory.v1.memory_pb2_grpc import add_MemoriesServicer_to_server, add
 from protos.memory.v1.operating_pb2_grpc import add_AbilitiesServicer_to_server, add_JobsServicer_to_server
 from protos.memory.v1.queries_pb2_grpc import add_QueriesServicer_to_server
 from protos.memory.v1.snapshots_pb2_grpc import add_SnapshotsServicer_to_server
+from protos.memory.v1.types_pb2_grpc import add_TypesServicer_to_server
 from service_kit.clock import SystemClock
 from service_kit.db import migrate
 from service_kit.db.pool import connect
@@ -65,12 +71,14 @@ _SERVICES: Final = [
     "grovekeeper.memory.v1.Consolidations",
     "grovekeeper.memory.v1.Files",
     "grovekeeper.memory.v1.Queries",
+    "grovekeeper.memory.v1.Types",
 ]
 
 
 @asynccontextmanager
 async def build(settings: Settings) -> AsyncGenerator[Wiring]:
     """The service, ready to be served."""
+    configured = read_types(settings.types_file)
     async with (
         connect(settings, "memory") as database,
         channel(settings.authz_address, settings, safe=AUTHZ_SAFE) as authz,
@@ -97,16 +105,19 @@ async def build(settings: Settings) -> AsyncGenerator[Wiring]:
         jobs.task(CLEAR, _clearer(access, descriptions), CLEAR)
         jobs.periodic("reconcile", reconciler.run, every_s=settings.memory_reconcile_s)
         memories = Memories(access, descriptions, provider, clock, settings.memory_default_provider)
+        kept = PostgresTypes(database)
+        registry = Registry(provider, kept, configured)
+        types = TypesServicer(Types(registry, kept), Operating(access, descriptions, provider, registry))
         nodes = MemoriesServicer(memories, Prime(access, descriptions, provider), clock)
         records = RecordsServicer(
-            Records(access, descriptions, provider, AuthzActs(authz), files),
+            Records(access, descriptions, provider, AuthzActs(authz), files, registry),
             Recall(access, descriptions, provider),
         )
         snapshots = SnapshotsServicer(Snapshots(access, descriptions, provider, PostgresSnapshots(database)))
         consolidations = ConsolidationsServicer(Consolidations(access, descriptions))
 
         named = PostgresQueries(database)
-        abilities = AbilitiesServicer(Abilities(access, descriptions, provider, named, NothingListed()))
+        abilities = AbilitiesServicer(Abilities(access, descriptions, provider, named, registry))
         queries = QueriesServicer(
             Queries(access, descriptions, provider, GrpcQueries(providers), named, clock)
         )
@@ -126,6 +137,7 @@ async def build(settings: Settings) -> AsyncGenerator[Wiring]:
                 lambda server: add_ConsolidationsServicer_to_server(consolidations, server),
                 lambda server: add_FilesServicer_to_server(FilesServicer(files), server),
                 lambda server: add_QueriesServicer_to_server(queries, server),
+                lambda server: add_TypesServicer_to_server(types, server),
             ],
             service_names=_SERVICES,
             background=[jobs.work],

@@ -1,5 +1,7 @@
 """What memory_service may be told."""
 
+from pathlib import Path
+
 from pydantic import Field
 
 from service_kit.settings import ObjectSettings
@@ -16,6 +18,9 @@ class Settings(ObjectSettings):
         ge=1,
         le=24 * 365,
         description="How long an uploaded file is there to be named; what records name stays with them.",
+    )
+    types_file: Path | None = Field(
+        default=None, description="JSON file with types of records (docs/types.md); read at start."
     )
     memory_reconcile_s: float = Field(
         default=300.0, gt=0, description="Seconds between passes that mend what a crash left half done."

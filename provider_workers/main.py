@@ -11,6 +11,7 @@ from protos.provider.v1.files_pb2_grpc import add_FilesServicer_to_server
 from protos.provider.v1.jobs_pb2_grpc import add_JobsServicer_to_server
 from protos.provider.v1.provider_pb2_grpc import add_ProviderServicer_to_server
 from protos.provider.v1.queries_pb2_grpc import add_QueriesServicer_to_server, add_SnapshotsServicer_to_server
+from protos.provider.v1.types_pb2_grpc import add_TypesServicer_to_server
 from provider_workers.adapters.native.adapter import NativeProvider, Options
 from provider_workers.adapters.native.capabilities import NAME
 from provider_workers.adapters.native.embedding.embedder import Embedder, Endpoint, make_embedder
@@ -20,6 +21,7 @@ from provider_workers.api.files import FilesServicer
 from provider_workers.api.queries import QueriesServicer
 from provider_workers.api.servicer import ProviderServicer
 from provider_workers.api.snapshots import SnapshotsServicer
+from provider_workers.api.types import TypesServicer
 from provider_workers.api.work import JobsServicer
 from provider_workers.container.container import Container, Limits
 from provider_workers.domain.operations import Operations
@@ -47,6 +49,7 @@ _SERVICES: Final = [
     "grovekeeper.provider.v1.Jobs",
     "grovekeeper.provider.v1.Snapshots",
     "grovekeeper.provider.v1.Queries",
+    "grovekeeper.provider.v1.Types",
 ]
 
 
@@ -82,6 +85,7 @@ async def build(settings: Settings) -> AsyncGenerator[Wiring]:
             add_SnapshotsServicer_to_server(snapshots, server)
             add_FilesServicer_to_server(files, server)
             add_QueriesServicer_to_server(queries, server)
+            add_TypesServicer_to_server(TypesServicer(operations), server)
 
         yield Wiring(
             servicers=[register],

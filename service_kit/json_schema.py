@@ -6,6 +6,7 @@ spelled out come to a bounded size. Numbers of any size are compared exactly.
 """
 
 import json
+from functools import lru_cache
 from typing import Final, NoReturn, cast
 
 import jsonschema_rs
@@ -41,6 +42,7 @@ class JsonSchema:
             raise GroveError("memory_invalid", f"{where} does not fit: {_short(error.message)}.", param=where)
 
 
+@lru_cache(maxsize=256)
 def json_schema(written: bytes, param: str) -> JsonSchema:
     """A schema (UTF-8 JSON, draft 2020-12 unless it names another). ``memory_invalid`` for one that is not taken."""
     if len(written) > MAX_BYTES:

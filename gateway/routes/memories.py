@@ -1,4 +1,4 @@
-"""``/v1/memories``: the tree, its grants, its providers and types (Memories, sections 2, 3, 8, 10.2)."""
+"""``/v1/memories``: the tree, its grants and its providers (Memories, sections 2, 3, 10.2)."""
 
 from fastapi import FastAPI
 from starlette.requests import Request
@@ -36,11 +36,6 @@ def routes(on: FastAPI, memories: MemoriesClient) -> None:
     async def list_providers() -> Response:
         """The capability documents of the connected providers."""
         return answer(await memories.providers())
-
-    @on.get("/v1/memories/types", openapi_extra=describe(schema.Types))
-    async def list_types() -> Response:
-        """The kinds of record every memory understands."""
-        return answer(schema.CORE_TYPES)
 
     @on.get("/v1/memories/{memory_id}", openapi_extra=describe(schema.Memory))
     async def get_memory(memory_id: str) -> Response:

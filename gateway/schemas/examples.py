@@ -22,6 +22,7 @@ from gateway.schemas import (
     responses,
     snapshots,
     tokens,
+    types,
 )
 
 __all__ = ["EXAMPLES"]
@@ -178,6 +179,23 @@ _PROVIDER: Final[Json] = {
     "outside": False,
 }
 
+_TYPE: Final[Json] = {
+    "type": "x.deal",
+    "description": "A deal.",
+    "schema": {"type": "object", "required": ["title"]},
+    "text": "title and stage as one line",
+    "projection": ["attributes.title", "attributes.stage"],
+    "operations": [
+        {
+            "name": "win",
+            "description": "Mark the deal as won.",
+            "input": {"type": "object"},
+            "requires": "write",
+            "definition": {"set": {"attributes.stage": {"const": "won"}}},
+        }
+    ],
+    "source": "api",
+}
 _SNAPSHOT: Final[Json] = {
     "id": "hsnap_7c1e",
     "object": "memory.snapshot",
@@ -236,16 +254,6 @@ EXAMPLES: Final[Mapping[type[msgspec.Struct], Json]] = {
     memories.Grant: _GRANT,
     memories.Grants: {"data": [_GRANT], **_NONE_MORE},
     memories.Providers: {"data": [_PROVIDER]},
-    memories.Types: {
-        "data": [
-            {
-                "type": "fact",
-                "description": "One thing worth remembering, as it was said.",
-                "schema": {"type": "object"},
-                "operations": [],
-            }
-        ]
-    },
     # Records
     records.Remember: {"type": "fact", "content": "Acme renews in March.", "attributes": {"account": "acme"}},
     records.Revise: {"content": "Acme renews in May.", "expected_version": 1},
@@ -265,6 +273,18 @@ EXAMPLES: Final[Mapping[type[msgspec.Struct], Json]] = {
         "created_at": _TIME,
         "finished_at": _TIME,
     },
+    types.RegisterType: {
+        "description": "A deal.",
+        "schema": {"type": "object", "required": ["title"]},
+        "text": "title and stage as one line",
+        "projection": ["attributes.title", "attributes.stage"],
+        "operations": [
+            {"name": "win", "definition": {"set": {"attributes.stage": {"const": "won"}}}},
+        ],
+    },
+    types.Type: _TYPE,
+    types.Types: {"data": [_TYPE]},
+    types.Operated: {"record": {**_RECORD, "type": "x.deal"}},
     snapshots.CreateSnapshot: {"name": "Before the call", "message": "Ruth asked."},
     snapshots.Snapshot: _SNAPSHOT,
     snapshots.Snapshots: {"data": [_SNAPSHOT], **_NONE_MORE},

@@ -1,13 +1,12 @@
-"""Memories, grants, providers and types (Memories, sections 2, 3, 8 and 10.2)."""
+"""Memories, grants and providers (Memories, sections 2, 3 and 10.2)."""
 
 from typing import Annotated, Literal, TypeAlias
 
 from msgspec import Meta
 
-from gateway.schemas.base import UNSET, Answer, Ask, Count, Raw, Text, UnsetType
+from gateway.schemas.base import UNSET, Answer, Ask, Count, Text, UnsetType
 
 __all__ = [
-    "CORE_TYPES",
     "CreateMemory",
     "Grant",
     "Grants",
@@ -20,7 +19,6 @@ __all__ = [
     "Privilege",
     "ProviderCapabilities",
     "Providers",
-    "Types",
     "UpdateMemory",
 ]
 
@@ -201,34 +199,3 @@ class Providers(Answer, kw_only=True, frozen=True):
     """The connected providers."""
 
     data: list[ProviderCapabilities]
-
-
-class Type(Answer, kw_only=True, frozen=True):
-    """A kind of record (section 8)."""
-
-    type: str
-    description: str
-    schema: Raw
-    operations: list[Raw]
-
-
-class Types(Answer, kw_only=True, frozen=True):
-    """The kinds of record every memory understands."""
-
-    data: list[Type]
-
-
-def _core(name: str, description: str) -> Type:
-    return Type(type=name, description=description, schema=Raw(b'{"type":"object"}'), operations=[])
-
-
-CORE_TYPES = Types(
-    data=[
-        _core("episode", "Raw experience as it arrived: a turn, a transcript, an action and its result."),
-        _core("fact", "One thing worth remembering, as it was said."),
-        _core("note", "A document that an agent or a person wrote and maintains."),
-        _core("procedure", "A how-to with the situation it applies to."),
-        _core("link", "A pointer to something kept elsewhere: an address and a description."),
-    ]
-)
-"""The core types of section 4.1; their attributes are free-form."""

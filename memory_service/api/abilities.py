@@ -5,9 +5,10 @@ from typing import Any, cast
 from grpc.aio import ServicerContext
 
 from memory_service.api.queries import named_query
+from memory_service.api.types import registered
 from memory_service.domain.abilities import Abilities, Ability
 from memory_service.domain.queries import NamedQuery
-from protos.common.v1 import record_pb2
+from memory_service.domain.record_types import RecordType
 from protos.memory.v1 import operating_pb2 as wire
 from protos.memory.v1.operating_pb2_grpc import AbilitiesServicer as Base
 
@@ -26,7 +27,7 @@ class AbilitiesServicer(Base):
         listing = await self._abilities.list(request.memory_ids)
         return wire.ListAbilitiesResponse(
             abilities=[_ability(one) for one in listing.abilities],
-            types=[cast(record_pb2.TypeDescription, one) for one in listing.types],
+            types=[registered(cast(RecordType, one)).type for one in listing.types],
         )
 
 

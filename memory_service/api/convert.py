@@ -50,12 +50,16 @@ def moment(message: Timestamp) -> datetime:
 
 def draft(message: record_pb2.Draft) -> Stated:
     """What a writer states of one record."""
-    return Stated(message, files=_files(message.content))
+    return Stated(message, files=_files(message.content), type=message.type, attributes=message.attributes)
 
 
 def changes(message: record_pb2.Changes) -> Stated:
     """What a revision changes."""
-    return Stated(message, files=_files(message.content))
+    return Stated(
+        message,
+        files=_files(message.content),
+        attributes=message.attributes if message.HasField("attributes") else None,
+    )
 
 
 def episode(message: wire.Episode) -> Stated:

@@ -22,7 +22,7 @@ _READ_S: Final = 600.0
 
 
 class GrpcProviderFiles:
-    """The verbs of ``domain.ports.ProviderFiles``."""
+    """The verbs of ``domain.file_ports.ProviderFiles``."""
 
     def __init__(self, channel: grpc.aio.Channel) -> None:
         self._stub = FilesStub(channel)

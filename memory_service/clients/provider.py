@@ -3,11 +3,12 @@
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
-from typing import Final, cast
+from typing import Final, TypeVar, cast
 
 import grpc
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from memory_service.clients.types import operate_request, types_of
 from memory_service.domain.model import (
     Address,
     Capabilities,
@@ -26,6 +27,7 @@ from memory_service.domain.model import (
     Stamp,
     Stated,
 )
+from memory_service.domain.record_types import Operate, Operated, RecordType
 from protos.common.v1 import record_pb2
 from protos.common.v1.common_pb2 import Idempotency as WireIdempotency
 from protos.common.v1.common_pb2 import Page as WirePage
@@ -33,6 +35,7 @@ from protos.provider.v1 import provider_pb2 as wire
 from protos.provider.v1 import queries_pb2
 from protos.provider.v1.provider_pb2_grpc import ProviderStub
 from protos.provider.v1.queries_pb2_grpc import SnapshotsStub
+from protos.provider.v1.types_pb2_grpc import TypesStub
 from service_kit.errors import GroveError
 
 SAFE: Final = tuple(
@@ -52,6 +55,7 @@ SAFE: Final = tuple(
 )
 """What may be sent twice."""
 
+_Found = TypeVar("_Found", record_pb2.Draft, record_pb2.Changes)
 _OUT_OF_REACH: Final = {"grovekeeper_unavailable", "grovekeeper_deadline", "server_error"}
 _LEFT_OUT: Final = "grovekeeper_method_not_allowed"
 
@@ -62,6 +66,7 @@ class GrpcProvider:
     def __init__(self, channel: grpc.aio.Channel) -> None:
         self._stub = ProviderStub(channel)
         self._snapshots = SnapshotsStub(channel)
+        self._types = TypesStub(channel)
 
     async def describe(self) -> tuple[Capabilities, ...]:
         async with reachable():
@@ -90,7 +95,7 @@ class GrpcProvider:
     async def remember(self, address: Address, draft: Stated, stamp: Stamp) -> Record:
         request = wire.RememberRequest(
             address=address_of(address),
-            draft=cast(record_pb2.Draft, draft.payload),
+            draft=_found_by(cast(record_pb2.Draft, draft.payload), draft),
             written_by=_writer(stamp),
             idempotency=_idempotency(stamp.idempotency),
         )
@@ -121,7 +126,7 @@ class GrpcProvider:
         request = wire.ReviseRequest(
             address=address_of(address),
             record_id=record_id,
-            changes=cast(record_pb2.Changes, changes.payload),
+            changes=_found_by(cast(record_pb2.Changes, changes.payload), changes),
             expected_version=expected_version,
             written_by=_writer(stamp),
             idempotency=_idempotency(stamp.idempotency),
@@ -160,6 +165,20 @@ class GrpcProvider:
         async with reachable():
             answer = await self._stub.History(request)
         return tuple(record_of(one) for one in answer.versions)
+
+    async def types(self) -> tuple[RecordType, ...]:
+        async with reachable():
+            return types_of(await self._stub.Describe(wire.DescribeRequest()))
+
+    async def operate(self, address: Address, record_id: str, asked: Operate, stamp: Stamp) -> Operated:
+        request = operate_request(asked)
+        request.address.CopyFrom(address_of(address))
+        request.record_id = record_id
+        request.written_by.CopyFrom(_writer(stamp))
+        request.idempotency.CopyFrom(_idempotency(stamp.idempotency))
+        async with reachable():
+            answer = await self._types.Operate(request)
+        return Operated(record_of(answer.record), answer.result)
 
     async def snapshot(self, address: Address) -> datetime:
         async with reachable():
@@ -269,10 +288,18 @@ def _timestamp(moment: datetime) -> Timestamp:
     return made
 
 
+def _found_by(payload: _Found, stated: Stated) -> _Found:
+    """What a writer states, with the words it is found by: ours, never the writer's."""
+    payload.ClearField("projection")
+    if stated.projection is not None:
+        payload.projection = stated.projection
+    return payload
+
+
 def record_of(record: record_pb2.Record) -> Record:
     """A provider's answer, carried and not looked into."""
     references = tuple(Reference(one.rel, one.memory_id, one.record_id) for one in record.references)
-    return Record(record.id, record.memory_id, references, record)
+    return Record(record.id, record.memory_id, references, record, type=record.type)
 
 
 def job_of(job: record_pb2.Job) -> Job:

@@ -15,7 +15,6 @@ __all__ = [
     "Ability",
     "ListedQueries",
     "Listing",
-    "NothingListed",
     "OperableTypes",
     "RunnableQuery",
 ]
@@ -51,19 +50,6 @@ class OperableTypes(Protocol):
     async def operable(self) -> Sequence[object]:
         """Descriptions of the types that have operations, carried and never looked into."""
         ...
-
-
-class NothingListed:
-    """Neither queries nor types: for a deployment whose providers declare none."""
-
-    async def of_memories(
-        self, memory_ids: Sequence[str], most: int
-    ) -> Mapping[str, Sequence[RunnableQuery]]:
-        del memory_ids, most
-        return {}
-
-    async def operable(self) -> Sequence[object]:
-        return ()
 
 
 @dataclass(frozen=True, slots=True)

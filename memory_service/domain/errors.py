@@ -100,3 +100,37 @@ def snapshot_name_taken() -> GroveError:
 def too_many_snapshots(most: int) -> GroveError:
     """As many as are kept of one memory."""
     return GroveError("memory_invalid", f"A memory has at most {most} snapshots.")
+
+
+def needs_admin() -> GroveError:
+    """What only administrators may do."""
+    return GroveError("insufficient_scope", "This needs a credential with the scope admin.")
+
+
+def type_is_fixed(name: str) -> GroveError:
+    """A name that a registration may not have."""
+    return GroveError(
+        "grovekeeper_conflict",
+        f"The type {name[:100]} is the chapter's, a provider's or the configuration's, and is not changed here.",
+        param="type",
+    )
+
+
+def type_not_found() -> GroveError:
+    """No such registration."""
+    return GroveError("grovekeeper_not_found", "There is no such registered type.")
+
+
+def invalid_type(message: str, param: str) -> GroveError:
+    """A registration that is not well made."""
+    return GroveError("memory_invalid", message, param=param)
+
+
+def too_many_types(most: int) -> GroveError:
+    """As many as are registered at once."""
+    return GroveError("memory_invalid", f"At most {most} types are registered.")
+
+
+def operation_not_found() -> GroveError:
+    """The record's type has no such operation."""
+    return GroveError("grovekeeper_not_found", "The type of this record has no such operation.")

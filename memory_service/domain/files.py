@@ -14,9 +14,10 @@ from typing import Final, Protocol
 
 from memory_service.domain import errors
 from memory_service.domain.file_kinds import HEAD_BYTES, clean_name, media_type_of
+from memory_service.domain.file_ports import Objects, ProviderFiles, Uploads
 from memory_service.domain.keyed import Keyed
 from memory_service.domain.model import Address, Erased, File, Piece, Privilege, Stamp, Stated, Upload
-from memory_service.domain.ports import AccessTree, Descriptions, Objects, Provider, ProviderFiles, Uploads
+from memory_service.domain.ports import AccessTree, Descriptions, Provider
 from service_kit.clock import Clock
 from service_kit.errors import GroveError
 from service_kit.idempotency import Idempotency

@@ -134,6 +134,7 @@ class Record:
     references: tuple[Reference, ...]
     payload: object
     withheld: bool = False
+    type: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,12 +142,16 @@ class Stated:
     """What a writer states (a draft, a revision, episodes), carried to the provider and never looked into.
 
     ``files`` are the ids of the files that its content names, ``vouched`` those of them that its provider was just
-    given and keeps; what a writer says of a file beyond its id is not carried.
+    given and keeps; what a writer says of a file beyond its id is not carried. ``type`` is a draft's, ``attributes``
+    are what is stated of them (None: nothing); ``projection`` is what the server adds: the words a record is found by.
     """
 
     payload: object
     files: tuple[str, ...] = ()
     vouched: Mapping[str, "File"] = field(default_factory=dict["str", "File"])
+    type: str = ""
+    attributes: bytes | None = None
+    projection: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

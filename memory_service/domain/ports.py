@@ -1,6 +1,6 @@
 """What the use cases need from outside. Each docstring is the contract, errors included."""
 
-from collections.abc import AsyncGenerator, AsyncIterable, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from typing import Protocol
@@ -11,14 +11,12 @@ from memory_service.domain.model import (
     Capabilities,
     Description,
     Erased,
-    File,
     Found,
     Job,
     Node,
     NodePage,
     Observed,
     Page,
-    Piece,
     Privilege,
     Purge,
     Question,
@@ -29,8 +27,8 @@ from memory_service.domain.model import (
     SnapshotPage,
     Stamp,
     Stated,
-    Upload,
 )
+from memory_service.domain.record_types import Operate, Operated, RecordType
 from service_kit.idempotency import Idempotency
 
 
@@ -231,6 +229,16 @@ class Provider(Protocol):
         """Every version, oldest first, or those written by ``as_of``, as they read then."""
         ...
 
+    async def types(self) -> tuple[RecordType, ...]:
+        """The types the connected providers have of their own."""
+        ...
+
+    async def operate(self, address: Address, record_id: str, asked: Operate, stamp: Stamp) -> Operated:
+        """Carries out an operation. ``memory_record_not_found``, ``memory_invalid`` where the record would no longer
+        satisfy its type's schema, ``memory_unsupported``, ``grovekeeper_conflict``.
+        """
+        ...
+
     async def snapshot(self, address: Address) -> datetime:
         """An instant that no write is across: what was acknowledged is at or before it, what follows after it."""
         ...
@@ -286,89 +294,29 @@ class SnapshotStore(Protocol):
         ...
 
 
-class ProviderFiles(Protocol):
-    """The files of the connected providers. ``memory_unavailable`` when one does not answer."""
+class TypeTransaction(KeyedTransaction, Protocol):
+    """Verbs of one transaction on the registered types."""
 
-    async def keep(self, address: Address, file: File, chunks: AsyncIterable[bytes]) -> File:
-        """Keeps the bytes for this memory; answers the file with its version. What is kept already is not read."""
+    async def put(self, one: RecordType, most: int) -> None:
+        """Registers or replaces. ``memory_invalid`` when there are ``most`` others already."""
         ...
 
-    def read(self, address: Address, record_id: str, piece: Piece) -> AsyncGenerator[File | bytes]:
-        """The file that a record's content names, then its bytes. ``memory_record_not_found``, ``file_not_found``."""
-        ...
-
-    async def kept(self, address: Address, file_ids: Sequence[str]) -> frozenset[str]:
-        """Which of these files the memory keeps."""
+    async def remove(self, name: str) -> RecordType | None:
+        """Takes one back; None when it is not there."""
         ...
 
 
-class Stored(Protocol):
-    """What was written."""
+class TypeStore(Protocol):
+    """The types registered through the API."""
 
-    @property
-    def bytes(self) -> int:
-        """How many."""
+    def begin(self) -> AbstractAsyncContextManager[TypeTransaction]:
+        """A transaction, committed when the block ends without an error."""
         ...
 
-    @property
-    def sha256(self) -> str:
-        """Their hash, in hex."""
+    async def get(self, name: str) -> RecordType | None:
+        """One of them; None when it is not registered."""
         ...
 
-
-class Objects(Protocol):
-    """The bytes of uploads. ``grovekeeper_unavailable`` when the store does not answer."""
-
-    async def put(self, key: str, chunks: AsyncIterable[bytes], limit: int) -> Stored:
-        """Writes an object whole or not at all, durably. ``file_too_large``; what ``chunks`` raises is raised."""
-        ...
-
-    def read(self, key: str, offset: int, length: int) -> AsyncGenerator[bytes]:
-        """So many bytes of it. ``file_not_found`` when it is gone."""
-        ...
-
-    async def delete(self, keys: Sequence[str]) -> None:
-        """Deletes objects, those that are not there too."""
-        ...
-
-
-class Uploads(Protocol):
-    """What this service keeps of uploads. Each verb is one transaction."""
-
-    async def begin_upload(self, upload: Upload) -> None:
-        """Says that bytes are about to come."""
-        ...
-
-    async def finish(self, upload: Upload, key: Keyed) -> str:
-        """The upload is there, whole; answers its id, or that of the same one which was sent under the key before.
-        ``grovekeeper_idempotency_mismatch``.
-        """
-        ...
-
-    async def get(self, file_ids: Sequence[str], principal: str) -> Mapping[str, Upload]:
-        """Those of them that are there, whole, and belong to the principal."""
-        ...
-
-    async def note_kept(self, file_ids: Sequence[str], memory_id: str) -> None:
-        """Says that a memory is about to keep them."""
-        ...
-
-    async def kept_in(self, memory_id: str, before: datetime) -> tuple[str, ...]:
-        """The uploads that a memory was given before a moment."""
-        ...
-
-    async def enqueue_check(self, address: Address) -> None:
-        """Enqueues the check of the uploads a memory was given, if there are any, for a while from now."""
-        ...
-
-    async def hide(self, file_ids: Sequence[str]) -> None:
-        """From now on they are not there; the next sweep removes what is left of them."""
-        ...
-
-    async def old(self, complete: datetime, incomplete: datetime, limit: int) -> tuple[str, ...]:
-        """Those that came before a moment, and those that did not come whole before another."""
-        ...
-
-    async def remove(self, file_ids: Sequence[str]) -> None:
-        """Lets go of them, once their bytes are gone."""
+    async def list(self) -> tuple[RecordType, ...]:
+        """All of them, by name."""
         ...

@@ -8,6 +8,7 @@ from memory_service.domain import errors
 from memory_service.domain.erase import Copies
 from memory_service.domain.files import Files
 from memory_service.domain.model import (
+    Address,
     Erased,
     Idempotency,
     Job,
@@ -24,7 +25,9 @@ from memory_service.domain.model import (
 from memory_service.domain.place import Placing, capabilities_of
 from memory_service.domain.ports import AccessTree, Descriptions, Provider
 from memory_service.domain.references import References
+from memory_service.domain.types import Registry, compiled
 from memory_service.domain.work import Acts
+from service_kit.attributes import projection
 from service_kit.identity import current_passport
 
 
@@ -38,11 +41,13 @@ class Records:
         provider: Provider,
         acts: Acts,
         files: Files,
+        registry: Registry,
     ) -> None:
         self._placing = Placing(access, descriptions)
         self._provider = provider
         self._files = files
         self._references = References(access, descriptions, provider)
+        self._registry = registry
         self._copies = Copies(access, descriptions, files, acts)
 
     async def observe(self, memory_id: str, episodes: Sequence[Stated], idempotency: Idempotency) -> Observed:
@@ -64,7 +69,7 @@ class Records:
     async def remember(self, memory_id: str, draft: Stated, idempotency: Idempotency) -> Record:
         """Writes one record as stated. Needs ``write``."""
         address, _ = await self._placing.address(memory_id, Privilege.WRITE)
-        (draft,) = await self._files.keep(address, [draft])
+        (draft,) = await self._files.keep(address, [await self._fitting(address, draft.type, draft)])
         return await self._one(await self._provider.remember(address, draft, _stamp(idempotency)))
 
     async def get(self, memory_id: str, record_id: str, as_of: datetime | None) -> Record:
@@ -83,6 +88,9 @@ class Records:
     ) -> Record:
         """Appends a version. Needs ``write``."""
         address, node = await self._placing.address(memory_id, Privilege.WRITE)
+        if changes.attributes is not None:
+            kind = (await self._provider.get(address, record_id, None)).type
+            changes = await self._fitting(address, kind, changes)
         (changes,) = await self._files.keep(address, [changes])
         stamp = _stamp(idempotency)
         return await self._shown(
@@ -110,6 +118,17 @@ class Records:
         """Every version, oldest first, or those there were at ``as_of``. Needs ``read``."""
         address, _ = await self._placing.address(memory_id, Privilege.READ)
         return await self._references.resolve(await self._provider.history(address, record_id, as_of))
+
+    async def _fitting(self, address: Address, kind: str, stated: Stated) -> Stated:
+        """What satisfies the schema of its type, with the words it is found by; ``memory_invalid`` if it does not
+        (section 8). Of a type that is not registered it is carried as it is.
+        """
+        found = await self._registry.find(kind, address.provider)
+        if found is None:
+            return replace(stated, projection="")
+        attributes = stated.attributes or b"{}"
+        compiled(found.schema).check(attributes, "attributes")
+        return replace(stated, projection=projection(attributes, found.projection))
 
     async def _shown(self, node: Node, record: Record) -> Record:
         """A record that was written, as its writer may see it: what it says is for readers (section 3.1)."""

@@ -20,7 +20,7 @@ _NEVER: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class PostgresUploads:
-    """The verbs of ``domain.ports.Uploads``."""
+    """The verbs of ``domain.file_ports.Uploads``."""
 
     def __init__(self, database: Database, jobs: Jobs) -> None:
         self._database = database

@@ -86,6 +86,7 @@ def draft(message: record_pb2.Draft) -> Draft:
         _moment(message, "valid_to"),
         _references(message.references),
         message.supersedes,
+        message.projection,
     )
 
 
@@ -98,6 +99,7 @@ def changes(message: record_pb2.Changes) -> Changes:
         _moment(message, "valid_to"),
         frozenset(message.clear),
         _references(message.references) if message.replace_references else None,
+        message.projection if message.HasField("projection") else None,
     )
 
 

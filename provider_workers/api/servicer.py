@@ -8,6 +8,7 @@ from protos.common.v1 import record_pb2
 from protos.provider.v1 import provider_pb2 as wire
 from protos.provider.v1.provider_pb2_grpc import ProviderServicer as Base
 from provider_workers.api import convert
+from provider_workers.api.types import record_type
 from provider_workers.domain.operations import Operations
 
 Context = ServicerContext[Any, Any]
@@ -22,7 +23,13 @@ class ProviderServicer(Base):
 
     async def Describe(self, request: wire.DescribeRequest, context: Context) -> wire.DescribeResponse:
         documents = [convert.capabilities(one) for one in self._operations.describe()]
-        return wire.DescribeResponse(providers=documents, default_provider=self._default_provider)
+        types = [
+            wire.ProviderTypes(provider=provider, types=[record_type(one) for one in theirs])
+            for provider, theirs in self._operations.types().items()
+        ]
+        return wire.DescribeResponse(
+            providers=documents, default_provider=self._default_provider, types=types
+        )
 
     async def Observe(self, request: wire.ObserveRequest, context: Context) -> wire.ObserveResponse:
         address, stamp = (

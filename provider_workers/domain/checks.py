@@ -21,7 +21,7 @@ def draft(stated: Draft, capabilities: Capabilities) -> None:
     """One record as stated: ``invalid_input``, ``memory_invalid``, ``memory_unsupported``, too large."""
     record_type(stated.type)
     _content(stated.content, capabilities, may_be_empty=stated.type == "link" or _extends(stated.type))
-    _attributes(stated.attributes)
+    attributes(stated.attributes)
     _link(stated)
     _references(stated.references)
     _interval(stated.valid_from, stated.valid_to)
@@ -47,7 +47,7 @@ def changes(stated: Changes, capabilities: Capabilities) -> None:
     if stated.content is not None:
         _content(stated.content, capabilities, may_be_empty=True)
     if stated.attributes is not None:
-        _attributes(stated.attributes)
+        attributes(stated.attributes)
     if stated.references is not None:
         _references(stated.references)
     if not stated.clear <= _BOUNDS:
@@ -153,7 +153,8 @@ def _part(part: Part, capabilities: Capabilities) -> None:
                 raise errors.invalid_content("A part is text, file, or a type that starts with x.")
 
 
-def _attributes(raw: bytes) -> None:
+def attributes(raw: bytes) -> None:
+    """A record's attributes: a JSON object within bounds."""
     if len(raw) > limits.MAX_ATTRIBUTES_BYTES:
         raise errors.too_large(
             f"A record's attributes have at most {limits.MAX_ATTRIBUTES_BYTES} bytes.", "attributes"

@@ -90,7 +90,10 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """What a writer states of a record (section 5.1); an episode is a draft of type ``episode``."""
+    """What a writer states of a record (section 5.1); an episode is a draft of type ``episode``.
+
+    ``projection``: the words a record of a registered type is found by beside its content (section 8).
+    """
 
     type: str
     content: tuple[Part, ...] = ()
@@ -99,6 +102,7 @@ class Draft:
     valid_to: datetime | None = None
     references: tuple[Reference, ...] = ()
     supersedes: str = ""
+    projection: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +115,7 @@ class Changes:
     valid_to: datetime | None = None
     clear: frozenset[str] = frozenset()
     references: tuple[Reference, ...] | None = None
+    projection: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +125,54 @@ class Stamp:
     writer: Writer
     key: str = ""
     request_sha256: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """An operation of a type (section 8). ``definition`` is empty for one that is built in; see
+    :mod:`service_kit.attributes` for the others. JSON is UTF-8.
+    """
+
+    name: str
+    description: str
+    input: bytes
+    requires: str
+    definition: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordType:
+    """A type of record a provider has of its own (section 8).
+
+    ``text`` says in words what the projection is made of, ``projection`` are its paths, in order.
+    """
+
+    type: str
+    description: str
+    schema: bytes
+    text: str
+    projection: tuple[str, ...]
+    operations: tuple[Operation, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Operate:
+    """An operation asked for on a record, with what its type says. ``expected_version`` 0 expects nothing."""
+
+    type: str
+    operation: Operation
+    input: bytes
+    schema: bytes
+    projection: tuple[str, ...]
+    expected_version: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Operated:
+    """The record as it reads after an operation, and what that found out (UTF-8 JSON; empty: nothing)."""
+
+    record: Record
+    result: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)

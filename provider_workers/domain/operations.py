@@ -1,6 +1,6 @@
 """The operations on the memories bound to a provider: check what holds for all, then ask its adapter."""
 
-from collections.abc import AsyncGenerator, AsyncIterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Mapping, Sequence
 from datetime import datetime
 
 from provider_workers.domain import checks, errors, limits
@@ -14,12 +14,15 @@ from provider_workers.domain.model import (
     Found,
     Job,
     Observed,
+    Operate,
+    Operated,
     Page,
     Place,
     Question,
     Record,
     RecordAddress,
     RecordPage,
+    RecordType,
     Selection,
     Stamp,
 )
@@ -114,6 +117,17 @@ class Operations:
         if not adapter.capabilities.snapshots:
             raise errors.unsupported("snapshots")
         return await adapter.snapshot(memory_id)
+
+    def types(self) -> Mapping[str, Sequence[RecordType]]:
+        """The types each connected provider has of its own."""
+        return {one.id: self._adapters.adapter(one.id).types for one in self._adapters.documents()}
+
+    async def operate(self, address: Address, record_id: str, asked: Operate, stamp: Stamp) -> Operated:
+        checks.identifier(record_id, "record_id")
+        adapter, memory_id = self._adapters.adapter(address[0]), _memory(address)
+        if not adapter.capabilities.types:
+            raise errors.unsupported("operations of types")
+        return await adapter.operate(memory_id, record_id, asked, stamp)
 
     async def recall(self, provider: str, memory_ids: Sequence[str], question: Question) -> Found:
         checks.many(memory_ids, limits.MAX_MEMORIES, "memory_ids", least=1)

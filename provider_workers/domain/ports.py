@@ -23,12 +23,15 @@ from provider_workers.domain.model import (
     Found,
     Job,
     Observed,
+    Operate,
+    Operated,
     Page,
     Place,
     Question,
     Record,
     RecordAddress,
     RecordPage,
+    RecordType,
     Selection,
     Stamp,
 )
@@ -162,6 +165,20 @@ class ProviderAdapter(Protocol):
         Nothing outside them takes part, in statistics neither. Filters restrict; alone they answer the
         newest first. ``why`` names the signals that really found a hit. A superseded version never
         outranks the current one.
+        """
+        ...
+
+    @property
+    def types(self) -> Sequence[RecordType]:
+        """The types it has of its own; none without ``types`` in the capability document."""
+        ...
+
+    async def operate(self, memory_id: str, record_id: str, asked: Operate, stamp: Stamp) -> Operated:
+        """Carry out an operation of an extension type (section 8).
+
+        One that requires ``write`` is one new version, made under the record's lock: of two at once neither is
+        lost. ``memory_record_not_found`` also for a record of another type; ``memory_invalid`` where the record
+        would no longer satisfy the schema; ``memory_unsupported`` for an operation it has not; and as for revise.
         """
         ...
 

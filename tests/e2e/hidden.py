@@ -21,6 +21,8 @@ PREFIX: Final = {
     "job_id": "hjob_",
     "snapshot_id": "hsnap_",
     "run_id": "hcon_",
+    "operation": "op_",
+    "type": "x.",
     "harness_id": "chrn_",
     "response_id": "resp_",
     "session_id": "hsess_",

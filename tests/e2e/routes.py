@@ -25,6 +25,7 @@ __all__ = [
     "NAMES_NOTHING",
     "NAMING_ROUTES",
     "OPEN_ROUTES",
+    "OPERATE_ROUTE",
     "QUERIES_ROUTE",
     "RESPONSE_ROUTES",
     "THE_HARNESS",
@@ -107,6 +108,7 @@ def in_memory(owner: Person, memory: str) -> Names:
         "snapshot_id": snapshot,
         "run_id": f"hcon_{uuid.uuid4().hex}",
         "name": "everything",
+        "operation": f"op_{uuid.uuid4().hex}",
     }
 
 
@@ -224,6 +226,14 @@ JOB_ROUTE = _memory("GET", f"{_M}/jobs/{{job_id}}", None)
 QUERIES_ROUTE = _memory("GET", f"{_M}/queries", None)
 """Whoever may read or write sees which queries there are."""
 
+OPERATE_ROUTE = Route(
+    "POST",
+    f"{_R}/operations/{{operation}}",
+    refused="grovekeeper_not_found",
+    world=memory_with_everything,
+)
+"""What it needs, and whether it is there at all, depends on the record: see test_types.py."""
+
 _H = "/v1/harnesses/{harness_id}"
 
 
@@ -283,6 +293,8 @@ ADMIN_ROUTES = (
     Route("GET", "/v1/grovekeeper/groups/{name}/members"),
     Route("PUT", "/v1/grovekeeper/groups/{name}/members/{principal}"),
     Route("DELETE", "/v1/grovekeeper/groups/{name}/members/{principal}"),
+    Route("PUT", "/v1/grovekeeper/types/{type}", {"description": "A deal."}),
+    Route("DELETE", "/v1/grovekeeper/types/{type}"),
     Route("GET", "/v1/grovekeeper/audit"),
     Route("GET", "/v1/grovekeeper/jobs"),
     Route("POST", "/v1/grovekeeper/jobs/{job_id}/retry"),
@@ -295,6 +307,7 @@ CLASSES = {
     "NAMING_ROUTES": NAMING_ROUTES,
     "JOB_ROUTE": (JOB_ROUTE,),
     "QUERIES_ROUTE": (QUERIES_ROUTE,),
+    "OPERATE_ROUTE": (OPERATE_ROUTE,),
     "HARNESS_ROUTES": HARNESS_ROUTES,
     "RESPONSE_ROUTES": RESPONSE_ROUTES,
     "OPEN_ROUTES": OPEN_ROUTES,

@@ -15,6 +15,7 @@ from tests.e2e.routes import (
     MEMORY_ROUTES,
     NAMING_ROUTES,
     OPEN_ROUTES,
+    OPERATE_ROUTE,
     QUERIES_ROUTE,
     RESPONSE_ROUTES,
     THE_HARNESS,
@@ -25,7 +26,7 @@ from tests.e2e.routes import (
 )
 from tests.fixtures.stack import Stack
 
-ABOUT_MEMORIES = (*MEMORY_ROUTES, *NAMING_ROUTES, JOB_ROUTE, QUERIES_ROUTE)
+ABOUT_MEMORIES = (*MEMORY_ROUTES, *NAMING_ROUTES, JOB_ROUTE, QUERIES_ROUTE, OPERATE_ROUTE)
 ODD_IDS = ("x", "hmem_", "hmem_" + "0" * 31, "HMEM_" + "0" * 32, "a%0Db", "%F0%9F%98%80", "y" * 2000)
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from provider_workers.adapters.native.builtin import TYPES
 from provider_workers.adapters.native.capabilities import document
 from provider_workers.adapters.native.derivation import ATTEMPTS, Derivation, Derive, derive
 from provider_workers.adapters.native.embedding.embedder import Embedder
@@ -12,6 +13,7 @@ from provider_workers.adapters.native.erasing import Erasing
 from provider_workers.adapters.native.extraction import Extraction
 from provider_workers.adapters.native.files import Files
 from provider_workers.adapters.native.moments import Snapshots
+from provider_workers.adapters.native.operating import Operating
 from provider_workers.adapters.native.reading import Reading
 from provider_workers.adapters.native.recall import Recall
 from provider_workers.adapters.native.tidying import Tidying
@@ -28,12 +30,15 @@ from provider_workers.domain.model import (
     Found,
     Job,
     Observed,
+    Operate,
+    Operated,
     Page,
     Place,
     Question,
     Record,
     RecordAddress,
     RecordPage,
+    RecordType,
     Selection,
     Stamp,
 )
@@ -97,6 +102,8 @@ class NativeProvider:
         self._erasing = Erasing(database, self._files)
         self.work: Work = Work(database, jobs)
         self._snapshots = Snapshots(database)
+        self.types: Sequence[RecordType] = TYPES
+        self._operating = Operating(database, self._reading, self._writing)
         derivation = Derivation(database, vectors, derived_by if options.derivation else None)
         jobs.task(DERIVE, derivation.run, attempts=ATTEMPTS)
         jobs.periodic("embed", Sweeper(database, vectors).run, every_s=options.sweep_s)
@@ -146,6 +153,9 @@ class NativeProvider:
 
     async def snapshot(self, memory_id: str) -> datetime:
         return await self._snapshots.snapshot(memory_id)
+
+    async def operate(self, memory_id: str, record_id: str, asked: Operate, stamp: Stamp) -> Operated:
+        return await self._operating.operate(memory_id, record_id, asked, stamp)
 
     async def recall(self, memory_ids: Sequence[str], question: Question) -> Found:
         return await self._recall.recall(memory_ids, question)

@@ -38,7 +38,7 @@ def document(*, derives: bool, files: bool) -> Capabilities:
         erase_unreachable="reported",
         prime=True,
         consolidate="",
-        types=False,
+        types=True,
         files=files,
         # The bytes of any file are kept; these are those whose words are found.
         content_media=HAVE_WORDS if files else (),

@@ -32,7 +32,7 @@ DERIVED_FROM: Final = "derived_from"
 COLUMNS: Final[LiteralString] = (
     "v.memory_id, v.record_id, v.version, v.type, v.content, v.attributes, v.refs, v.valid_from, v.valid_to,"
     " v.written_at, v.invalidated_at, v.status, v.supersedes, v.writer_kind, v.writer_id, v.created_at,"
-    " v.forgotten_at"
+    " v.forgotten_at, v.projection"
 )
 """What :func:`record_of` reads, of a ``version v``."""
 
@@ -95,7 +95,8 @@ class NewVersion:
 
 def indexed(draft: Draft, observed_at: datetime | None = None) -> Text:
     """What a draft is found by; ``observed_at`` dates an episode that does not say when it happened."""
-    said = words.text_of(draft.type, draft.content, draft.attributes)
+    content = words.text_of(draft.type, draft.content, draft.attributes)
+    said = "\n\n".join(one for one in (draft.projection, content) if one)
     who = words.speaker(draft.content, draft.attributes)
     around = words.prefix(who, draft.valid_from or observed_at)
     return Text(said, around, words.record_words(said), words.record_words(around), words.digest(who, said))
@@ -114,11 +115,11 @@ async def append(tx: Tx, new: Sequence[NewVersion], generation: Generation) -> N
     await tx.execute_many(
         "insert into version (memory_id, record_id, version, type, content, attributes, attributes_json, refs,"
         " prefix, text, words, digest, valid_from, valid_to, created_at, written_at, status, supersedes,"
-        " writer_kind, writer_id, derived, size)"
+        " writer_kind, writer_id, derived, size, projection)"
         " values (%(memory_id)s, %(record_id)s, %(version)s, %(type)s, %(content)s, %(attributes)s,"
         " jsonb_or_null(%(attributes_text)s), %(refs)s, %(prefix)s, %(text)s,"
         " words_of(%(words)s, %(around_words)s), %(digest)s, %(valid_from)s, %(valid_to)s, %(created_at)s,"
-        " %(written_at)s, 'active', %(supersedes)s, %(writer_kind)s, %(writer_id)s, %(derived)s, %(size)s)",
+        " %(written_at)s, 'active', %(supersedes)s, %(writer_kind)s, %(writer_id)s, %(derived)s, %(size)s, %(projection)s)",
         [_columns(one) for one in new],
     )
     await _append_sources(tx, new)
@@ -252,8 +253,9 @@ def at_first(row: Row) -> Record:
     return record_of(row, row["written_at"])
 
 
-def stated(record: Record) -> Draft:
-    """What a record states, to be stated again with changes."""
+def stated(row: Row) -> Draft:
+    """What the version in a row states, to be stated again with changes."""
+    record = record_of(row)
     return Draft(
         record.type,
         record.content,
@@ -262,6 +264,7 @@ def stated(record: Record) -> Draft:
         record.valid_to,
         record.references,
         record.supersedes,
+        row["projection"],
     )
 
 
@@ -289,6 +292,7 @@ def _columns(one: NewVersion) -> dict[str, object]:
         "writer_kind": one.writer.kind,
         "writer_id": one.writer.id,
         "derived": one.derived,
+        "projection": draft.projection,
         "size": len(content) + len(draft.attributes),
     }
 

@@ -1,7 +1,7 @@
 """The writes: observe, remember, revise, forget. Each is one transaction with its key and its jobs."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final
@@ -28,6 +28,7 @@ from provider_workers.domain import checks, errors
 from provider_workers.domain.model import Changes, Draft, Job, Observed, Record, Stamp, Status
 from service_kit.db.pool import Database
 from service_kit.db.tx import Row, Tx
+from service_kit.errors import GroveError
 from service_kit.ids import new_id
 from service_kit.jobs import Jobs
 
@@ -113,21 +114,29 @@ class Writing:
     async def revise(
         self, memory_id: str, record_id: str, changes: Changes, expected_version: int, stamp: Stamp
     ) -> Record:
-        """The vector is made of the record as it reads before the lock; should it be changed in between,
-        the new version waits for its vector instead of getting a wrong one.
-        """
         if changes.content is not None:
             changes = replace(changes, content=await self._files.completed(memory_id, changes.content))
-        made = await self._prepare_revision(memory_id, record_id, changes)
         claimed = Claim(stamp, "revise", memory_id, record_id)
+        return await self.change(claimed, record_id, expected_version, lambda row: _revised(row, changes))
+
+    async def change(
+        self, claimed: Claim, record_id: str, expected_version: int, how: Callable[[Row], Draft]
+    ) -> Record:
+        """Append the version that ``how`` makes of the latest one, under the record's lock.
+
+        The vector is made of the record as it reads before the lock; should it be changed in between, the new
+        version waits for its vector instead of getting a wrong one.
+        """
+        memory_id = claimed.memory_id
+        made = await self._prepare_change(memory_id, record_id, how)
         async with self._database.begin() as tx:
             done = await claim(tx, claimed)
             if done is not None:
                 return at_first(await _version(tx, memory_id, record_id, done["version"]))
             latest = await _lock(tx, memory_id, record_id)
             _check_open(latest, expected_version)
-            draft = _revised(record_of(latest), changes)
-            if draft != made.draft:
+            draft = how(latest)
+            if made is None or draft != made.draft:
                 made = _Prepared(draft, await index(draft), None)
             await hold_sources(tx, [draft])
             at = await now(tx, memory_id, latest["written_at"])
@@ -141,7 +150,7 @@ class Writing:
                 vector=made.vector,
                 created_at=latest["created_at"],
                 written_at=at,
-                writer=stamp.writer,
+                writer=claimed.stamp.writer,
             )
             await append(tx, [new], self._vectors.generation)
             await settle(tx, claimed, record_id=record_id, version=new.version)
@@ -215,7 +224,12 @@ class Writing:
         text = await index(draft, observed_at)
         return _Prepared(draft, text, await self._vectors.of(text.whole))
 
-    async def _prepare_revision(self, memory_id: str, record_id: str, changes: Changes) -> _Prepared:
+    async def _prepare_change(
+        self, memory_id: str, record_id: str, how: Callable[[Row], Draft]
+    ) -> _Prepared | None:
+        """What the new version will be found by; None where it is refused as the record reads now: whether it
+        really is, or was done before under its key, is said under the lock.
+        """
         async with self._database.read() as tx:
             row = await tx.fetch_one(
                 sql.SQL(
@@ -228,7 +242,11 @@ class Writing:
             raise errors.record_not_found()
         if row["type"] == "episode":
             raise errors.unsupported("revising an episode: episodes are only appended")
-        return await self._prepare(_revised(record_of(row), changes))
+        try:
+            draft = how(row)
+        except GroveError:
+            return None
+        return await self._prepare(draft)
 
 
 async def index(draft: Draft, observed_at: datetime | None = None) -> Text:
@@ -281,13 +299,14 @@ def _check_open(latest: Row, expected_version: int) -> None:
         raise errors.closed(latest["status"])
 
 
-def _revised(record: Record, changes: Changes) -> Draft:
-    before = stated(record)
+def _revised(row: Row, changes: Changes) -> Draft:
+    before = stated(row)
     after = replace(
         before,
         content=before.content if changes.content is None else changes.content,
         attributes=before.attributes if changes.attributes is None else changes.attributes,
         references=before.references if changes.references is None else changes.references,
+        projection=before.projection if changes.projection is None else changes.projection,
         valid_from=_bound(before.valid_from, changes.valid_from, cleared="valid_from" in changes.clear),
         valid_to=_bound(before.valid_to, changes.valid_to, cleared="valid_to" in changes.clear),
     )

@@ -12,7 +12,7 @@ from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from protos.authz.v1 import authz_pb2, authz_pb2_grpc
-from protos.memory.v1 import consolidations_pb2_grpc, memory_pb2_grpc, snapshots_pb2_grpc
+from protos.memory.v1 import consolidations_pb2_grpc, memory_pb2_grpc, snapshots_pb2_grpc, types_pb2_grpc
 from protos.runner.v1 import runner_pb2, runner_pb2_grpc
 from service_kit.errors import GroveError
 from service_kit.identity import Passport, PassportSigner, current_passport, generate_keys
@@ -218,6 +218,7 @@ async def served(script: Script, folder: Path) -> AsyncGenerator[str]:
             snapshots_pb2_grpc.add_SnapshotsServicer_to_server,
             _scripted(snapshots_pb2_grpc.SnapshotsServicer, script),
         ),
+        (types_pb2_grpc.add_TypesServicer_to_server, _scripted(types_pb2_grpc.TypesServicer, script)),
         (
             consolidations_pb2_grpc.add_ConsolidationsServicer_to_server,
             _scripted(consolidations_pb2_grpc.ConsolidationsServicer, script),

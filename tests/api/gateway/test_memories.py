@@ -8,7 +8,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from protos.authz.v1 import authz_pb2
 from protos.common.v1 import record_pb2
-from protos.memory.v1 import memory_pb2
+from protos.memory.v1 import memory_pb2, types_pb2
 from tests.api.gateway.backends import Script
 from tests.api.gateway.test_every_request import fault
 
@@ -203,10 +203,43 @@ async def test_a_capability_document_has_the_fields_of_both_revisions(
     }
 
 
-@pytest.mark.requirement("ME-4.1-01", "ME-8-01")
-async def test_the_core_types_are_listed(alice: httpx.AsyncClient):
-    data = (await alice.get("/v1/memories/types")).json()["data"]
-    assert [one["type"] for one in data] == ["episode", "fact", "note", "procedure", "link"]
+DEAL = b'{"type":"object", "properties":{"price":{"maximum":1.10}}}'
+
+
+@pytest.mark.requirement("ME-8-01")
+async def test_types_cross_the_gateway_with_their_schemas_byte_for_byte(
+    alice: httpx.AsyncClient, script: Script
+):
+    operation = record_pb2.OperationDescription(
+        name="win", description="Won.", input=b'{ "type":"object"}', requires="write"
+    )
+    described = record_pb2.TypeDescription(
+        type="x.deal", description="A deal.", schema=DEAL, text="title", operations=[operation]
+    )
+    one = types_pb2.RegisteredType(type=described, source="provider")
+    script.answers["ListTypes"] = types_pb2.ListTypesResponse(types=[one])
+    answer = await alice.get("/v1/memories/types")
+    (shown,) = answer.json()["data"]
+    assert (shown["type"], shown["source"]) == ("x.deal", "provider")
+    assert "definition" not in shown["operations"][0]
+    assert b'"schema":' + DEAL in answer.content
+    assert b'"input":{ "type":"object"}' in answer.content
+
+
+async def test_an_operation_takes_any_object_and_shows_what_it_found(
+    alice: httpx.AsyncClient, script: Script
+):
+    script.answers["Operate"] = types_pb2.OperateResponse(record=FACT, result=b'{ "n":1.10 }')
+    path = "/v1/memories/hmem_7c/records/hrec_3b/operations/win"
+    answer = await alice.post(path, content=b'{ "price":1.10}', headers={"If-Match": '"2"'})
+    asked = script.only("Operate")
+    assert (asked.operation, asked.input, asked.expected_version) == ("win", b'{ "price":1.10}', 2)
+    assert b'"result":{ "n":1.10 }' in answer.content
+    assert answer.json()["record"]["trust"] == "untrusted"
+    script.answers["Operate"] = types_pb2.OperateResponse(record=FACT)
+    assert "result" not in (await alice.post(path)).json()
+    for odd in (b"[]", b"1", b"{", b'"x"'):
+        assert (await alice.post(path, content=odd)).status_code == 400
 
 
 async def test_attributes_cross_the_gateway_byte_for_byte(alice: httpx.AsyncClient, script: Script):

@@ -73,6 +73,7 @@ async def alice(
             async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=20) as client:
                 client.headers["Authorization"] = f"Bearer {ADMIN}"
                 made = await client.post("/v1/grovekeeper/tokens", json={"person": "alice"})
+                assert made.status_code == 200, made.text
                 client.headers["Authorization"] = f"Bearer {made.json()['token']}"
                 yield client
             stop.set()

@@ -1,7 +1,7 @@
 """In-memory doubles of what the memory service's use cases need from outside."""
 
 from collections.abc import AsyncGenerator, AsyncIterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
@@ -31,6 +31,8 @@ from memory_service.domain.model import (
     Stated,
     Upload,
 )
+from memory_service.domain.ports import TypeTransaction
+from memory_service.domain.record_types import Operate, Operated, RecordType
 from service_kit.errors import GroveError
 from service_kit.idempotency import Idempotency, mismatch
 
@@ -294,6 +296,12 @@ class Keeper:
     async def history(self, address: Address, record_id: str, as_of: datetime | None) -> tuple[Record, ...]:
         return (await self.get(address, record_id, None),)
 
+    async def types(self) -> tuple[RecordType, ...]:
+        return ()
+
+    async def operate(self, address: Address, record_id: str, asked: Operate, stamp: Stamp) -> Operated:
+        return Operated(await self.get(address, record_id, None), b"")
+
     async def snapshot(self, address: Address) -> datetime:
         return NOW
 
@@ -372,3 +380,16 @@ class Folder:
 
     async def kept(self, address: Address, file_ids: Sequence[str]) -> frozenset[str]:
         return frozenset(self.files) & frozenset(file_ids)
+
+
+class NoTypes:
+    """A registry in which nothing is registered."""
+
+    async def get(self, name: str) -> RecordType | None:
+        return None
+
+    async def list(self) -> tuple[RecordType, ...]:
+        return ()
+
+    def begin(self) -> AbstractAsyncContextManager[TypeTransaction]:
+        raise AssertionError("nothing is registered here")

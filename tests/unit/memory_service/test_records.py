@@ -18,11 +18,12 @@ from memory_service.domain.prime import Prime
 from memory_service.domain.recall import Recall
 from memory_service.domain.records import Records
 from memory_service.domain.references import References
+from memory_service.domain.types import Registry
 from memory_service.domain.walk import MAX_CHILDREN
 from service_kit.clock import SystemClock
 from service_kit.errors import GroveError
 from service_kit.identity import Passport, use_passport
-from tests.unit.memory_service.fakes import Acts, Folder, Keeper, Sent, Shelf, Tree
+from tests.unit.memory_service.fakes import Acts, Folder, Keeper, NoTypes, Sent, Shelf, Tree
 
 READ = (Privilege.READ,)
 ASKED = Question(None, 8, asks_something=True)
@@ -47,7 +48,11 @@ class House:
         self.acts, self.sent = Acts(), Sent()
         keeping = Keeping(self.sent, None, 1024, timedelta(hours=1))
         self.files = Files(*parts, Folder(), keeping, SystemClock())
-        self.records, self.recall = Records(*parts, self.acts, self.files), Recall(*parts)
+        registry = Registry(self.keeper, NoTypes(), ())
+        self.records, self.recall = (
+            Records(*parts, self.acts, self.files, registry),
+            Recall(*parts),
+        )
         self.prime, self.references = Prime(*parts), References(*parts)
 
     def hold(self, memory_id: str, record_id: str, *references: Reference) -> Record:
