@@ -28,7 +28,7 @@ from memory_service.domain.clear import clear_deleted
 from memory_service.domain.consolidations import Consolidations
 from memory_service.domain.files import Files, Keeping
 from memory_service.domain.memories import Memories
-from memory_service.domain.model import Address
+from memory_service.domain.model import Address, Room
 from memory_service.domain.operate import Operating
 from memory_service.domain.ports import AccessTree, Descriptions, Provider
 from memory_service.domain.prime import Prime
@@ -95,6 +95,7 @@ async def build(settings: Settings) -> AsyncGenerator[Wiring]:
             open_objects(settings, "uploads"),
             settings.file_limit_bytes,
             timedelta(hours=settings.files_keep_hours),
+            Room(settings.files_room_count, settings.files_room_bytes),
         )
         files = Files(access, descriptions, provider, GrpcProviderFiles(providers), keeping, clock)
         jobs.task(PURGE, _purger(provider, files))

@@ -22,6 +22,16 @@ class Settings(ObjectSettings):
     types_file: Path | None = Field(
         default=None, description="JSON file with types of records (docs/types.md); read at start."
     )
+    files_room_count: int = Field(
+        default=10_000,
+        ge=1,
+        description="Uploads that are kept of one principal at a time; one more is refused (429 `quota_exhausted`).",
+    )
+    files_room_bytes: int = Field(
+        default=8 * 1024**3,
+        ge=1024,
+        description="Bytes of uploads that are kept of one principal. One under way counts with the most it may have.",
+    )
     memory_reconcile_s: float = Field(
         default=300.0, gt=0, description="Seconds between passes that mend what a crash left half done."
     )

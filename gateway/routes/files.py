@@ -59,7 +59,7 @@ def routes(on: FastAPI, files: FilesClient, limit: int) -> None:
             schema.UploadedFile,
             schema.UploadForm,
             headers=(KEY,),
-            errors=("file_too_large", "memory_unsupported"),
+            errors=("file_too_large", "memory_unsupported", "quota_exhausted"),
         ),
     )
     async def upload_file(request: Request) -> Response:

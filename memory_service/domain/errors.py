@@ -3,6 +3,7 @@
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 
+from memory_service.domain.model import Room
 from service_kit.errors import GroveError
 
 
@@ -28,6 +29,16 @@ def record_not_found() -> GroveError:
 def file_not_found(param: str | None = None) -> GroveError:
     """No such file, or one that is not the caller's: one answer for both."""
     return GroveError("file_not_found", "There is no such file.", param=param)
+
+
+def uploads_full(room: Room) -> GroveError:
+    """A principal with as much in uploads as one may have."""
+    return GroveError(
+        "quota_exhausted",
+        f"You have as many uploads as are kept of one principal: {room.files} files or {room.bytes} bytes. They go as"
+        " their time runs out, and with the records they were erased with.",
+        detail={"max_files": room.files, "max_bytes": room.bytes},
+    )
 
 
 def keeps_no_files() -> GroveError:

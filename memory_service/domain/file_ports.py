@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Protocol
 
 from memory_service.domain.keyed import Keyed
-from memory_service.domain.model import Address, File, Piece, Upload
+from memory_service.domain.model import Address, File, Piece, Room, Upload
 
 
 class ProviderFiles(Protocol):
@@ -57,8 +57,10 @@ class Objects(Protocol):
 class Uploads(Protocol):
     """What this service keeps of uploads. Each verb is one transaction."""
 
-    async def begin_upload(self, upload: Upload) -> None:
-        """Says that bytes are about to come."""
+    async def begin_upload(self, upload: Upload, room: Room) -> int:
+        """Says that bytes are about to come, ``upload.bytes`` at most. Answers how many of them the principal has room
+        for, which is kept for this upload until it is finished or removed; ``quota_exhausted`` for none.
+        """
         ...
 
     async def finish(self, upload: Upload, key: Keyed) -> str:

@@ -8,7 +8,7 @@ import asyncio
 import hashlib
 import logging
 from collections.abc import AsyncGenerator, AsyncIterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Final, Protocol
 
@@ -16,13 +16,14 @@ from memory_service.domain import errors
 from memory_service.domain.file_kinds import HEAD_BYTES, clean_name, media_type_of
 from memory_service.domain.file_ports import Objects, ProviderFiles, Uploads
 from memory_service.domain.keyed import Keyed
-from memory_service.domain.model import Address, Erased, File, Piece, Privilege, Stamp, Stated, Upload
+from memory_service.domain.model import Address, Erased, File, Piece, Privilege, Room, Stamp, Stated, Upload
 from memory_service.domain.ports import AccessTree, Descriptions, Provider
 from service_kit.clock import Clock
 from service_kit.errors import GroveError
 from service_kit.idempotency import Idempotency
 from service_kit.identity import current_passport
 from service_kit.ids import new_id
+from service_kit.tasks import told_to_stop
 
 __all__ = ["CUT_SHORT", "MAX_FILES", "MAX_PURPOSE", "Files", "Incoming", "Keeping"]
 
@@ -63,6 +64,7 @@ class Keeping:
     objects: Objects | None
     limit_bytes: int
     keep_for: timedelta
+    room: Room = field(default_factory=Room)
 
 
 class Files:
@@ -91,30 +93,51 @@ class Files:
         The key is claimed at the end, when there is something to compare: a repeat is the same when name, purpose
         and bytes are.
         """
-        objects, principal = self._objects, current_passport().principal
+        principal = current_passport().principal
         made = Upload(new_id("file"), principal, clean_name(incoming.name), self._clock.now())
-        await self._uploads.begin_upload(made)
+        _ = self._objects  # refused before anything is written where there are none
+        most = replace(made, bytes=self._keeping.limit_bytes)
+        made = replace(made, bytes=await self._uploads.begin_upload(most, self._keeping.room))
+        finished = ""
         head = _Head(incoming.chunks())
         try:
-            stored = await objects.put(made.id, head.chunks(), self._keeping.limit_bytes)
-            purpose = incoming.purpose(stored.bytes)
-            if len(purpose) > MAX_PURPOSE or not purpose.isprintable():
-                raise errors.invalid(f"A purpose has at most {MAX_PURPOSE} printable characters.", "purpose")
-            made = replace(
-                made,
-                media_type=media_type_of(head.bytes, made.name, incoming.media_type),
-                bytes=stored.bytes,
-                sha256=stored.sha256,
-                purpose=purpose,
-            )
+            made = await self._stored(made, head, incoming)
             finished = await self._uploads.finish(made, _keyed(made, incoming.idempotency))
-        except GroveError:
-            await self._discard([made.id])
+        finally:
+            # However it ended, also with its sender gone in the middle of it.
+            if finished != made.id:
+                await self._abandon(made.id, whole=head.ended)
+        return made if finished == made.id else await self.get(finished)
+
+    async def _stored(self, made: Upload, head: "_Head", incoming: Incoming) -> Upload:
+        """The upload, once its bytes are kept: at most as many as there is room for."""
+        try:
+            stored = await self._objects.put(made.id, head.chunks(), made.bytes)
+        except GroveError as error:
+            if error.code == "file_too_large" and made.bytes < self._keeping.limit_bytes:
+                raise errors.uploads_full(self._keeping.room) from None
             raise
-        if finished == made.id:
-            return made
-        await self._discard([made.id])
-        return await self.get(finished)
+        purpose = incoming.purpose(stored.bytes)
+        if len(purpose) > MAX_PURPOSE or not purpose.isprintable():
+            raise errors.invalid(f"A purpose has at most {MAX_PURPOSE} printable characters.", "purpose")
+        return replace(
+            made,
+            media_type=media_type_of(head.bytes, made.name, incoming.media_type),
+            bytes=stored.bytes,
+            sha256=stored.sha256,
+            purpose=purpose,
+        )
+
+    async def _abandon(self, file_id: str, *, whole: bool) -> None:
+        """Lets go of an upload that came to nothing. What this cannot do the sweep does."""
+        try:
+            await self._uploads.hide([file_id])
+            await self._objects.delete([file_id])
+            # A store that has it all may put it in place even now: then the row stays, for the sweep.
+            if not (whole and told_to_stop()):
+                await self._uploads.remove([file_id])
+        except GroveError as error:
+            _log.warning("an upload is left to the sweep: %s", error.message)
 
     async def get(self, file_id: str) -> Upload:
         """The caller's own upload."""
@@ -162,7 +185,9 @@ class Files:
     async def erase(self, address: Address, record_ids: Sequence[str], stamp: Stamp) -> Erased:
         """Erases records at their provider, and the uploads of the files that went with them.
 
-        Should this die before it hears which those are, a job finds out.
+        Should this die before it hears which those are, a job finds out. Should the store fail by then, this fails
+        though the records are gone: nobody reaches the uploads any more, and a repeat under the same key, or the
+        sweep, deletes their bytes.
         """
         await self.forget(address)
         erased = await self._provider.erase(address, record_ids, stamp)
@@ -189,18 +214,11 @@ class Files:
             await self._uploads.remove(old)
 
     async def _remove(self, file_ids: Sequence[str]) -> None:
-        """Nobody reaches these uploads from now on."""
+        """Nobody reaches these uploads from now on; their bytes are gone when this answers, else the sweep's."""
         if file_ids:
             await self._uploads.hide(file_ids)
-            await self._discard(file_ids)
-
-    async def _discard(self, file_ids: Sequence[str]) -> None:
-        """Lets go of what nobody can reach. What this cannot do the sweep does."""
-        try:
             await self._objects.delete(file_ids)
             await self._uploads.remove(file_ids)
-        except GroveError as error:
-            _log.warning("an upload is left to the sweep: %s", error.message)
 
     async def _require_files(self, address: Address) -> None:
         """A provider that keeps no files is not asked to (section 10.3: never approximated in silence)."""
@@ -224,6 +242,7 @@ class _Head:
     def __init__(self, chunks: AsyncIterable[bytes]) -> None:
         self._chunks = chunks
         self.bytes: bytes = b""
+        self.ended: bool = False
 
     async def chunks(self) -> AsyncGenerator[bytes]:
         """What is remembered."""
@@ -231,6 +250,7 @@ class _Head:
             if len(self.bytes) < HEAD_BYTES:
                 self.bytes += chunk[: HEAD_BYTES - len(self.bytes)]
             yield chunk
+        self.ended = True
 
 
 def _keyed(upload: Upload, idempotency: Idempotency) -> Keyed:

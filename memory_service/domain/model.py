@@ -225,6 +225,14 @@ class Observed:
 
 
 @dataclass(frozen=True, slots=True)
+class Room:
+    """What one principal may have in uploads: ``files`` of them, of ``bytes`` together."""
+
+    files: int = 10_000
+    bytes: int = 8 * 1024**3
+
+
+@dataclass(frozen=True, slots=True)
 class Erased:
     """What an erase removed and what it could not reach (section 5.2). ``elsewhere`` is where (memory id, record id)
     those of the latter are that lie in other memories; it is for following them and is told to nobody.

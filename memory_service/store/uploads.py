@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
+from memory_service.domain import errors
 from memory_service.domain.files import CUT_SHORT
 from memory_service.domain.keyed import Keyed
-from memory_service.domain.model import Address, Upload
+from memory_service.domain.model import Address, Room, Upload
 from service_kit.db import keys
 from service_kit.db.pool import Database
 from service_kit.db.tx import Row
@@ -16,6 +17,8 @@ __all__ = ["CHECK", "PostgresUploads"]
 
 CHECK: Final = "check_uploads"
 """The job that looks for uploads whose records were erased."""
+_ROOM: Final = 0x75706C64
+"""The first half of the advisory lock of a principal's uploads ("upld"); its hash is the other."""
 _NEVER: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -26,12 +29,22 @@ class PostgresUploads:
         self._database = database
         self._jobs = jobs
 
-    async def begin_upload(self, upload: Upload) -> None:
+    async def begin_upload(self, upload: Upload, room: Room) -> int:
         async with self._database.begin() as tx:
-            await tx.execute(
-                "insert into upload (id, principal, name, created_at) values (%s, %s, %s, %s)",
-                (upload.id, upload.principal, upload.name, upload.created_at),
+            await tx.execute("select pg_advisory_xact_lock(%s, hashtext(%s))", (_ROOM, upload.principal))
+            taken = await tx.fetch_one(
+                "select count(*) as files, coalesce(sum(bytes), 0)::bigint as bytes from upload where principal = %s",
+                (upload.principal,),
             )
+            files, used = (taken["files"], taken["bytes"]) if taken is not None else (0, 0)
+            left = min(upload.bytes, room.bytes - used)
+            if files >= room.files or left <= 0:
+                raise errors.uploads_full(room)
+            await tx.execute(
+                "insert into upload (id, principal, name, bytes, created_at) values (%s, %s, %s, %s, %s)",
+                (upload.id, upload.principal, upload.name, left, upload.created_at),
+            )
+        return left
 
     async def finish(self, upload: Upload, key: Keyed) -> str:
         async with self._database.begin() as tx:

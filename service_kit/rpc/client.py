@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any, Final, Self, TypeVar, cast
 
 import grpc
+from grpc._cython import cygrpc  # pyright: ignore[reportMissingTypeStubs] - see _send
 
 from service_kit import telemetry
 from service_kit.errors import GroveError
@@ -216,15 +217,19 @@ class _Sending:
 
 
 async def _send(call: Any, requests: AsyncIterable[Any]) -> None:
-    async for request in requests:
-        if call.done():
-            return
-        try:
-            await call.write(request)
-        except asyncio.InvalidStateError:
-            return  # it ended meanwhile, and says how when it is awaited
-    if not call.done():
-        with suppress(asyncio.InvalidStateError):
+    """What cannot be sent any more is no failure: the call has ended, and says how when it is awaited.
+
+    gRPC's own ``write`` would put INTERNAL in the place of how it ended (grpc/grpc#36066): it is gone around.
+    """
+    await call.wait_for_connection()
+    with suppress(asyncio.InvalidStateError, cygrpc.InternalError):
+        async for request in requests:
+            if call.done():
+                return
+            serialize = call._request_serializer  # noqa: SLF001 - see above
+            message = request if serialize is None else serialize(request)
+            await call._cython_call.send_serialized_message(message)  # noqa: SLF001 - see above
+        if not call.done():
             await call.done_writing()
 
 

@@ -53,9 +53,7 @@ SURFACE = (
     ),
     defined("SU-errors-12", "file_not_found is 404."),
     defined("SU-errors-13", "A code of our own begins with the product's name and an underscore."),
-    defined(
-        "SU-errors-14", "quota_exhausted is 429.", not_ours="There are no quotas; the code is never used."
-    ),
+    defined("SU-errors-14", "quota_exhausted is 429."),
     # --- Discovery
     defined(
         "SU-discovery-01",

@@ -26,6 +26,7 @@ from memory_service.domain.model import (
     Question,
     Record,
     RecordPage,
+    Room,
     Shape,
     Stamp,
     Stated,
@@ -332,9 +333,12 @@ class Sent:
     kept: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     hidden: list[str] = field(default_factory=list[str])
     checks: list[Address] = field(default_factory=list[Address])
+    begun: list[str] = field(default_factory=list[str])
+    removed: list[str] = field(default_factory=list[str])
 
-    async def begin_upload(self, upload: Upload) -> None:
-        return
+    async def begin_upload(self, upload: Upload, room: Room) -> int:
+        self.begun.append(upload.id)
+        return min(upload.bytes, room.bytes)
 
     async def finish(self, upload: Upload, key: Keyed) -> str:
         self.uploads[upload.id] = upload
@@ -362,6 +366,7 @@ class Sent:
     async def remove(self, file_ids: Sequence[str]) -> None:
         for one in file_ids:
             self.uploads.pop(one, None)
+            self.removed.append(one)
 
 
 @dataclass

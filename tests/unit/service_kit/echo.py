@@ -77,6 +77,18 @@ class Echo:
         finally:
             self.left.set()
 
+    async def take(self, requests: AsyncIterator[bytes], context: Context) -> bytes:
+        """Says who sent how much; ``early`` answers at once, the rest is as in :meth:`unary`."""
+        taken = 0
+        async for request in requests:
+            self.calls += 1
+            taken += len(request)
+            if request == b"early":
+                return b"enough"
+            if request in (b"refuse", b"break", b"wait", b"trace"):
+                return await self.unary(request, context)
+        return b"%d %s" % (taken, current_passport().principal.encode())
+
     async def _wait(self) -> None:
         self.entered.set()
         try:
@@ -88,6 +100,7 @@ class Echo:
         handlers: dict[str, Any] = {
             "Unary": grpc.unary_unary_rpc_method_handler(self.unary),
             "Public": grpc.unary_unary_rpc_method_handler(self.public),
+            "Take": grpc.stream_unary_rpc_method_handler(cast("Any", self.take)),
             "Stream": grpc.unary_stream_rpc_method_handler(self.stream),
         }
         generic = grpc.method_handlers_generic_handler(SERVICE, handlers)
@@ -124,6 +137,7 @@ class Stub:
         self.public: Callable[..., Any] = channel.unary_unary(f"/{SERVICE}/Public")
         stream = cast("Any", channel).unary_stream(f"/{SERVICE}/Stream")
         self.stream: Callable[..., AsyncIterator[bytes]] = stream
+        self.take: Callable[..., Any] = channel.stream_unary(f"/{SERVICE}/Take")
 
 
 @asynccontextmanager
