@@ -181,7 +181,7 @@ def test_what_is_for_administrators_says_nothing_to_others(hidden: Hidden, route
 
 
 def _kept_by(admin: Caller) -> Names:
-    """A token, a group with somebody in it, and a job."""
+    """A token, a group with somebody in it, a job and a type."""
     token = str(admin.post("/v1/grovekeeper/tokens", {"person": "somebody"})["id"])
     memory = admin.plant("Place")
     job = str(admin.post(f"/v1/memories/{memory}/observe", {"episodes": [{"content": "Hi."}]})["job"]["id"])
@@ -190,7 +190,9 @@ def _kept_by(admin: Caller) -> Names:
         "name": f"group:{uuid.uuid4().hex}",
         "principal": "person:somebody",
         "job_id": job,
+        "type": f"x.t{uuid.uuid4().hex}",
     }
+    admin.put(f"/v1/grovekeeper/types/{names['type']}", {"description": "A deal."})
     admin.post("/v1/grovekeeper/groups", {"name": names["name"]})
     admin.put(f"/v1/grovekeeper/groups/{names['name']}/members/{names['principal']}", {})
     return names
