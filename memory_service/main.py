@@ -57,7 +57,7 @@ from service_kit.clock import SystemClock
 from service_kit.db import migrate
 from service_kit.db.pool import connect
 from service_kit.jobs import Jobs, Payload, Work
-from service_kit.objects.store import open_objects
+from service_kit.objects.store import tried_objects
 from service_kit.rpc.client import ServicePassport, channel
 from service_kit.rpc.server import Wiring
 
@@ -92,7 +92,7 @@ async def build(settings: Settings) -> AsyncGenerator[Wiring]:
         descriptions = PostgresDescriptions(database, jobs)
         keeping = Keeping(
             PostgresUploads(database, jobs),
-            open_objects(settings, "uploads"),
+            await tried_objects(settings, "uploads"),
             settings.file_limit_bytes,
             timedelta(hours=settings.files_keep_hours),
             Room(settings.files_room_count, settings.files_room_bytes),

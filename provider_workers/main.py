@@ -32,7 +32,7 @@ from provider_workers.settings import Settings
 from service_kit.db import migrate
 from service_kit.db.pool import connect
 from service_kit.jobs import Jobs
-from service_kit.objects.store import open_objects
+from service_kit.objects.store import Objects, tried_objects
 from service_kit.rpc.server import Wiring
 from service_kit.settings import SettingsError
 
@@ -62,7 +62,9 @@ async def build(settings: Settings) -> AsyncGenerator[Wiring]:
         aclosing(Container(_limits(settings))) as container,
     ):
         jobs = Jobs("provider", settings)
-        native = NativeProvider(database, embedder, jobs, _options(settings))
+        native = NativeProvider(
+            database, embedder, jobs, _options(settings, await tried_objects(settings, "kept"))
+        )
         registry, work = Registry([native]), JobsServicer(BackgroundWork({NAME: native.work}))
         operations = Operations(registry)
         servicer, snapshots = ProviderServicer(operations, DEFAULT_PROVIDER), SnapshotsServicer(operations)
@@ -138,7 +140,7 @@ def _limits(settings: Settings) -> Limits:
     )
 
 
-def _options(settings: Settings) -> Options:
+def _options(settings: Settings, objects: Objects | None) -> Options:
     return Options(
         derivation=settings.native_derivation,
         embed_timeout_s=settings.native_embed_timeout_s,
@@ -148,7 +150,7 @@ def _options(settings: Settings) -> Options:
         keep_jobs_days=settings.native_keep_jobs_days,
         keep_keys_hours=settings.native_keep_keys_hours,
         answer_bytes=settings.rpc_max_message_bytes // 2,
-        objects=open_objects(settings, "kept"),
+        objects=objects,
         file_limit_bytes=settings.file_limit_bytes,
         extract_max_bytes=settings.native_extract_max_bytes,
         extract_timeout_s=settings.native_extract_timeout_s,

@@ -1,5 +1,6 @@
 """``grove doctor``: what a deployment needs, checked one by one, each failure with its remedy."""
 
+import asyncio
 import shutil
 import socket
 import sys
@@ -20,6 +21,9 @@ from service_kit.embedded.postgres import find_pg_bin
 from service_kit.embedded.ready import is_ready
 from service_kit.embedded.settings import UpSettings, embedded_model
 from service_kit.embedded.valkey import find_valkey
+from service_kit.errors import GroveError
+from service_kit.objects.store import open_objects
+from service_kit.settings import ObjectSettings, SettingsError
 
 __all__ = ["Finding", "run"]
 
@@ -49,6 +53,7 @@ def run(settings: UpSettings) -> int:
         lambda: _port(settings, running),
         lambda: _postgres(settings, running),
         lambda: _redis(settings, running),
+        lambda: _objects(settings, running),
         lambda: _model(settings),
         lambda: _otlp(settings),
     ]
@@ -152,6 +157,22 @@ def _redis_answers(url: str) -> bool:
         return False
     finally:
         client.close()
+
+
+def _objects(settings: UpSettings, running: state.State | None) -> Finding:
+    told = ObjectSettings.load().model_copy(update={"home": settings.directory()})
+    if told.object_store_url is None and running is None:
+        return Finding("note", "files", "kept in `objects` of the data directory")
+    remedy = "check GROVE_OBJECT_STORE_URL and who may write there"
+    try:
+        objects = open_objects(told, "uploads")
+        if objects is not None:
+            asyncio.run(objects.check())
+    except SettingsError as error:
+        return Finding("FAIL", "files", str(error), remedy)
+    except GroveError as error:
+        return Finding("FAIL", "files", f"the object store cannot be written: {error.__cause__}", remedy)
+    return Finding("ok", "files", "the object store can be written")
 
 
 def _model(settings: UpSettings) -> Finding:

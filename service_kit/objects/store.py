@@ -7,6 +7,7 @@ metrics say which operation it was, and no key.
 
 import asyncio
 import hashlib
+import logging
 import os
 import shutil
 import time
@@ -26,6 +27,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 from service_kit import semconv, telemetry
 from service_kit.errors import GroveError
+from service_kit.ids import new_id
 from service_kit.settings import ObjectSettings, SettingsError
 from service_kit.tasks import let_cancellation_pass
 
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
 
     from obstore.store import ClientConfig, ObjectStore, RetryConfig
 
-__all__ = ["Objects", "Stored", "open_objects"]
+__all__ = ["Objects", "Stored", "open_objects", "tried_objects"]
 
 _PIECE: Final = 1024 * 1024
 """How much is read at a time; each piece is a request of its own, so that a slow reader runs into no timeout."""
@@ -46,6 +48,7 @@ _CLIENT: Final["ClientConfig"] = {"timeout": "30s", "connect_timeout": "5s"}
 _RETRY: Final["RetryConfig"] = {"max_retries": 3, "retry_timeout": timedelta(seconds=20)}
 _FAILURES: Final = (BaseError, OSError)
 
+_log: Final = logging.getLogger(__name__)
 _tracer: Final = telemetry.tracer(__name__)
 _duration: Final = telemetry.meter(__name__).create_histogram(
     semconv.GROVE_OBJECTS_DURATION,
@@ -69,6 +72,11 @@ class Objects:
     def __init__(self, store: "ObjectStore", root: Path | None) -> None:
         self._store: ObjectStore = store
         self._root: Path | None = root
+
+    @property
+    def is_local(self) -> bool:
+        """Whether they are files of this machine."""
+        return self._root is not None
 
     async def put(self, key: str, chunks: AsyncIterable[bytes], limit: int) -> Stored:
         """Write an object, whole or not at all; it is durable when this answers.
@@ -130,12 +138,14 @@ class Objects:
                 await obstore.delete_async(self._store, [one["path"] for one in page])
 
     async def check(self) -> None:
-        """``grovekeeper_unavailable`` unless the store answers."""
-        with _operation("check"):
-            try:
-                await obstore.head_async(self._store, "nothing-is-called-this")
-            except FileNotFoundError:
-                return
+        """``grovekeeper_unavailable`` unless it can be written and deleted from."""
+
+        async def probe() -> AsyncGenerator[bytes]:
+            yield b"probe"
+
+        key = new_id("probe")
+        await self.put(key, probe(), _PIECE)
+        await self.delete([key])
 
 
 class _Measured:
@@ -171,7 +181,10 @@ def open_objects(settings: ObjectSettings, prefix: str) -> Objects | None:
     parts = urlsplit(url)
     if parts.scheme == "file":
         root = Path(unquote(parts.path)) / prefix
-        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise SettingsError(f"the object store cannot be written: {root}: {error.strerror}") from error
         return Objects(LocalStore(prefix=root, mkdir=True), root)
     if parts.scheme != "s3" or not parts.netloc:
         raise SettingsError("GROVE_OBJECT_STORE_URL is s3://bucket/prefix or file:///directory")
@@ -184,6 +197,22 @@ def open_objects(settings: ObjectSettings, prefix: str) -> Objects | None:
         retry_config=_RETRY,
     )
     return Objects(store, None)
+
+
+async def tried_objects(settings: ObjectSettings, prefix: str) -> Objects | None:
+    """As :func:`open_objects`, and written to: :class:`SettingsError` for a directory that cannot be. A bucket that
+    cannot be is said in the log, for it may be one later.
+    """
+    made = open_objects(settings, prefix)
+    if made is not None:
+        try:
+            await made.check()
+        except GroveError as error:
+            told = f"the object store cannot be written: {error.__cause__}"
+            if made.is_local:
+                raise SettingsError(told) from error
+            _log.error(told)
+    return made
 
 
 def _s3(settings: ObjectSettings) -> dict[str, object]:

@@ -249,3 +249,13 @@ def test_the_doctor_finds_what_is_wrong_and_says_what_to_do(tmp_path: Path):
     assert "not a grovekeeper directory" in failed[0]
     assert "http://127.0.0.1:9" in failed[1]
     assert done.stdout.count("remedy:") == 2
+
+
+def test_the_doctor_finds_an_object_store_that_cannot_be_written(tmp_path: Path):
+    (tmp_path / "file").write_text("in the way")
+    store = (tmp_path / "file" / "store").as_uri()
+    done = grove("doctor", home=tmp_path / "home", GROVE_OBJECT_STORE_URL=store)
+    assert done.returncode == 1
+    (failed,) = [line for line in done.stdout.splitlines() if line.startswith("FAIL")]
+    assert "the object store cannot be written" in failed
+    assert "GROVE_OBJECT_STORE_URL" in done.stdout

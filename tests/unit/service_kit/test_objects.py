@@ -12,7 +12,7 @@ from pydantic import SecretStr
 
 from service_kit.embedded.ports import free_ports
 from service_kit.errors import GroveError
-from service_kit.objects.store import Objects, open_objects
+from service_kit.objects.store import Objects, open_objects, tried_objects
 from service_kit.settings import ObjectSettings, SettingsError
 
 LIMIT = 32 * 1024 * 1024
@@ -126,3 +126,32 @@ def test_no_store_and_no_home_keep_nothing_and_an_unknown_store_is_a_fault():
     assert open_objects(ObjectSettings(), "kept") is None
     with pytest.raises(SettingsError):
         open_objects(ObjectSettings(object_store_url="ftp://somewhere"), "kept")
+
+
+async def test_a_store_is_tried_by_writing_and_nothing_is_left(objects: Objects):
+    await objects.check()
+    with pytest.raises(GroveError) as missing:
+        await read(objects, "probe", 0, 1)
+    assert missing.value.code == "file_not_found"
+
+
+async def test_a_directory_that_cannot_be_written_is_a_fault_with_its_reason(tmp_path: Path):
+    (tmp_path / "file").write_text("in the way")
+    settings = ObjectSettings(object_store_url=(tmp_path / "file" / "store").as_uri())
+    with pytest.raises(SettingsError, match="cannot be written"):
+        await tried_objects(settings, "kept")
+
+
+async def test_a_bucket_that_does_not_answer_is_said_and_waited_for(
+    s3: str, caplog: pytest.LogCaptureFixture
+):
+    settings = ObjectSettings(
+        object_store_url="s3://nobody-made-this",
+        object_store_endpoint=s3,
+        object_store_region="us-east-1",
+        object_store_access_key_id=SecretStr("id"),
+        object_store_secret_access_key=SecretStr("secret"),
+    )
+    assert await tried_objects(settings, "kept") is not None
+    assert "the object store cannot be written" in caplog.text
+    assert "secret" not in caplog.text
