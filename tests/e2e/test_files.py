@@ -2,7 +2,7 @@
 
 import json
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -437,3 +437,22 @@ def test_no_name_and_no_words_of_a_file_are_in_the_logs(alice: Person, stack: St
     logs = Path(stack.home / "logs")
     assert not any(word in one.read_text(errors="replace") for one in logs.glob("*.log"))
     assert json.dumps(record)  # it was one
+
+
+def test_a_client_that_leaves_in_the_middle_leaves_no_bytes(alice: Person, stack: Stack):
+    before, mark = objects(stack), secrets.token_bytes(8)
+
+    class LeavingError(Exception):
+        pass
+
+    def body() -> Iterator[bytes]:
+        yield b'--b\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n'
+        for _ in range(200):
+            yield mark * 10_000
+        raise LeavingError
+
+    with pytest.raises(LeavingError):
+        alice.http.post(
+            "/v1/files", content=body(), headers={"Content-Type": "multipart/form-data; boundary=b"}
+        )
+    alice.until(lambda: objects(stack), lambda there: there == before)
