@@ -2,7 +2,8 @@
 
 A schema comes from outside and is run on an event loop, so what would make it reach out or run long is refused:
 references leave the document nowhere and never in a circle, patterns take linear time, and all references
-spelled out come to a bounded size. Numbers of any size are compared exactly.
+spelled out come to a bounded size, as does that size times what is checked. A reference is written in one way only,
+so that what is measured here is what the library follows. Numbers of any size are compared exactly.
 """
 
 import json
@@ -19,6 +20,10 @@ MAX_BYTES: Final = 64 * 1024
 """Longest schema, UTF-8."""
 _MAX_NODES: Final = 20_000
 _MAX_DEPTH: Final = 64
+_MAX_WORK: Final = 10_000_000
+"""Most that a schema's size times an instance's may come to: a few tenths of a second."""
+_LETTERS: Final = 16
+"""So many letters of a text are as much work as a value."""
 _MAX_REASON: Final = 300
 _PATTERNS: Final = jsonschema_rs.RegexOptions(size_limit=1_000_000, dfa_size_limit=1_000_000)
 _REFUSED: Final = frozenset({"$dynamicRef", "$recursiveRef", "$anchor", "$dynamicAnchor"})
@@ -27,13 +32,16 @@ _REFUSED: Final = frozenset({"$dynamicRef", "$recursiveRef", "$anchor", "$dynami
 class JsonSchema:
     """A schema that was compiled; see :func:`json_schema`."""
 
-    def __init__(self, compiled: jsonschema_rs.Validator) -> None:
+    def __init__(self, compiled: jsonschema_rs.Validator, size: int) -> None:
         self._compiled = compiled
+        self._size = size
 
     def check(self, instance: bytes, param: str) -> None:
         """``memory_invalid`` naming what does not fit, unless ``instance`` (UTF-8 JSON) is valid by the schema."""
         try:
             value = cast("object", json.loads(instance))
+            if self._size * _values(value) > _MAX_WORK:
+                raise GroveError("memory_invalid", f"{param} holds too much for its schema.", param=param)
             error = next(iter(self._compiled.iter_errors(value)), None)
         except (ValueError, RecursionError):
             raise GroveError("memory_invalid", f"{param} is not valid JSON.", param=param) from None
@@ -51,7 +59,7 @@ def json_schema(written: bytes, param: str) -> JsonSchema:
         root = cast("object", json.loads(written))
         if not isinstance(root, dict):
             raise _refused("is not a JSON object", param)
-        _Bounds(cast("dict[str, object]", root), param).check()
+        size = _Bounds(cast("dict[str, object]", root), param).check()
         compiled = jsonschema_rs.validator_for(
             written.decode(), retriever=_nowhere, pattern_options=_PATTERNS
         )
@@ -59,7 +67,24 @@ def json_schema(written: bytes, param: str) -> JsonSchema:
         raise _refused(f"is not a JSON Schema: {_short(_first_line(error))}", param) from None
     except (ValueError, RecursionError):
         raise _refused("is not valid JSON", param) from None
-    return JsonSchema(compiled)
+    return JsonSchema(compiled, size)
+
+
+def _values(value: object) -> int:
+    """How many values a value holds, itself included; names count as texts do."""
+    total, left = 0, [value]
+    while left:
+        one = left.pop()
+        total += 1
+        if isinstance(one, str):
+            total += len(one) // _LETTERS
+        elif isinstance(one, list):
+            left += cast("list[object]", one)
+        elif isinstance(one, dict):
+            fields = cast("dict[str, object]", one)
+            left += fields.keys()
+            left += fields.values()
+    return total
 
 
 class _Bounds:
@@ -68,12 +93,15 @@ class _Bounds:
     def __init__(self, root: dict[str, object], param: str) -> None:
         self._root = root
         self._param = param
+        self._ids = {"$id", "id"} if "draft-04" in str(root.get("$schema")) else {"$id"}
         self._sizes: dict[str, int] = {}
         self._open: set[str] = set()
 
-    def check(self) -> None:
-        if self._size(self._root, 0) > _MAX_NODES:
+    def check(self) -> int:
+        size = self._size(self._root, 0)
+        if size > _MAX_NODES:
             raise _refused("is too large with its references spelled out", self._param)
+        return size
 
     def _size(self, node: object, depth: int) -> int:
         if depth > _MAX_DEPTH:
@@ -85,7 +113,8 @@ class _Bounds:
         fields = cast("dict[str, object]", node)
         total = 1
         for name, value in fields.items():
-            if isinstance(value, str) and (name in _REFUSED or (name == "$id" and depth)):
+            # Draft 4 wrote "id": below it "#/…" is another place than the one that is measured.
+            if isinstance(value, str) and (name in _REFUSED or (name in self._ids and depth)):
                 raise _refused(f"uses {name}", self._param)
             if name == "$ref" and isinstance(value, str):
                 total += self._target(value, depth)
@@ -94,8 +123,8 @@ class _Bounds:
         return total
 
     def _target(self, reference: str, depth: int) -> int:
-        if not reference.startswith("#/"):
-            raise _refused("has a reference that is not of the form #/…", self._param)
+        if not reference.startswith("#/") or "%" in reference:
+            raise _refused("has a reference that is not of the form #/…, without %", self._param)
         if reference in self._open:
             raise _refused("refers to itself", self._param)
         if reference not in self._sizes:

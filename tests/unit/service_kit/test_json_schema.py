@@ -1,5 +1,6 @@
 """Schemas that callers write: bounded, closed to the outside, exact."""
 
+import json
 import time
 
 import pytest
@@ -74,3 +75,37 @@ def test_a_pattern_that_backtracks_elsewhere_takes_no_time_here() -> None:
     with pytest.raises(GroveError):
         schema.check(b'"' + b"a" * 30_000 + b'!"', "params")
     assert time.perf_counter() - began < 5
+
+
+def _doubling(spelled: str, levels: int) -> dict[str, object]:
+    """Each level asks the next one twice; ``spelled`` is how a reference writes the letter n."""
+    made: dict[str, object] = {
+        f"n{at}": {"allOf": [{"$ref": f"#/{spelled}{at + 1}"}] * 2} for at in range(levels)
+    }
+    return {**made, f"n{levels}": {}}
+
+
+def test_a_reference_spelled_in_percent_hides_no_size() -> None:
+    hidden = {**_doubling("%6e", 40), "$ref": "#/%6e0"}
+    with pytest.raises(GroveError, match="without %"):
+        json_schema(json.dumps(hidden).encode(), "params")
+
+
+def test_an_id_of_draft_4_moves_no_reference_out_of_sight() -> None:
+    hidden = {
+        "$schema": "http://json-schema.org/draft-04/schema#",
+        "n0": {},
+        "definitions": {"r": {"id": "http://elsewhere/x", **_doubling("n", 40), "allOf": [{"$ref": "#/n0"}]}},
+        "allOf": [{"$ref": "#/definitions/r"}],
+    }
+    with pytest.raises(GroveError, match="uses id"):
+        json_schema(json.dumps(hidden).encode(), "params")
+
+
+def test_a_large_instance_is_not_run_through_a_large_schema() -> None:
+    many = {"properties": {"a": {"allOf": [{"contains": {"minimum": at}} for at in range(1_500)]}}}
+    schema = json_schema(json.dumps(many).encode(), "params")
+    with pytest.raises(GroveError, match="holds too much"):
+        schema.check(b'{"a":[' + b",".join([b"1"] * 30_000) + b"]}", "params")
+    plain = json_schema(b'{"properties":{"a":{"items":{"type":"integer"}}}}', "params")
+    plain.check(b'{"a":[' + b",".join([b"1"] * 30_000) + b"]}", "params")
