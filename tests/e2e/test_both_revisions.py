@@ -41,6 +41,8 @@ ANSWERING = [
 ]
 LATER = {("POST", "/v1/memories/{memory_id}/observe")}
 """What answers a job first; its records are read at the job's address."""
+OPERATED = ("POST", "/v1/memories/{memory_id}/records/{record_id}/operations/{operation}")
+"""Needs a record whose type has operations."""
 
 
 def of(method: str, path: str) -> Route:
@@ -81,6 +83,10 @@ def test_the_routes_that_answer_records_are_known():
 def test_records_are_answered_in_the_revision_asked_for(alice: Person, method: str, path: str, revision: str):
     route = of(method, path)
     names = route.world(alice) | route.own(alice)
+    if (method, path) == OPERATED:
+        task = {"type": "x.task", "content": "Call Ruth.", "attributes": {"title": "Call Ruth."}}
+        made = alice.post(f"/v1/memories/{names['memory_id']}/records", task)
+        names |= {"record_id": str(made["id"]), "operation": "complete"}
     headers = {"UHP-Memories-Revision": revision}
     answer = call(alice, route, names, headers)
     assert answer.is_success, answer.text

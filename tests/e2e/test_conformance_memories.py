@@ -262,15 +262,16 @@ def test_content_that_is_no_content_is_422(tree: Tree, content: str):
     assert ok(tree.send("GET", f"/{tree.child}"))["records"] == {"count": 0}
 
 
-def test_a_file_is_refused_as_the_provider_declares(tree: Tree):
+def test_a_file_that_nobody_uploaded_is_none_and_nothing_is_written(tree: Tree):
     known = tree.provider()
-    assert (known["files"], known["content"]["media"]) == (False, [])
+    assert known["files"] is True
+    assert known["content"]["bytes"] == "kept"
     for content in (
         [{"type": "text", "text": "A picture."}, {"type": "file", "file": {"id": "file_picture"}}],
         {"file": {"id": "file_picture", "name": "a.png", "data": PNG}},
     ):
         body = {"type": "note", "content": content}
-        refusal(tree.send("POST", f"/{tree.child}/records", body), 422, "memory_unsupported")
+        refusal(tree.send("POST", f"/{tree.child}/records", body), 404, "file_not_found")
     assert ok(tree.send("GET", f"/{tree.child}/records"))["data"] == []
 
 

@@ -149,7 +149,13 @@ async def test_a_harness_attached_to_read_is_offered_no_tool_that_writes(
     reading = await runner.harness(base="loop")
     await attach(runner, reading.id, entry(team, "read"))
     await runner.run("hi", harness_id=reading.id)
-    assert _offered(stub) == {"memory_list", "memory_recall", "memory_get"}
+    assert _offered(stub) == {
+        "memory_list",
+        "memory_recall",
+        "memory_get",
+        "memory_query",
+        "memory_operate",
+    }
     writing = await runner.harness(base="loop", disabled_tools=["memory_forget"])
     await attach(runner, writing.id, entry(team, "read"), entry(lab, "write"))
     stub.say(Answer("ok"))
@@ -158,6 +164,8 @@ async def test_a_harness_attached_to_read_is_offered_no_tool_that_writes(
         "memory_list",
         "memory_recall",
         "memory_get",
+        "memory_query",
+        "memory_operate",
         "memory_remember",
         "memory_revise",
     }
