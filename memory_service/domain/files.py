@@ -4,7 +4,6 @@ An upload belongs to whoever sent it. A record that names it makes its provider 
 memory, so that a memory stays one unit and nothing done to the upload reaches its records.
 """
 
-import asyncio
 import hashlib
 import logging
 from collections.abc import AsyncGenerator, AsyncIterable, Sequence
@@ -17,6 +16,7 @@ from memory_service.domain.file_kinds import HEAD_BYTES, clean_name, media_type_
 from memory_service.domain.file_ports import Objects, ProviderFiles, Uploads
 from memory_service.domain.keyed import Keyed
 from memory_service.domain.model import Address, Erased, File, Piece, Privilege, Room, Stamp, Stated, Upload
+from memory_service.domain.place import Placing, capabilities_of
 from memory_service.domain.ports import AccessTree, Descriptions, Provider
 from service_kit.clock import Clock
 from service_kit.errors import GroveError
@@ -79,8 +79,7 @@ class Files:
         keeping: Keeping,
         clock: Clock,
     ) -> None:
-        self._access = access
-        self._descriptions = descriptions
+        self._placing = Placing(access, descriptions)
         self._provider = provider
         self._kept = kept
         self._keeping = keeping
@@ -148,12 +147,7 @@ class Files:
 
     async def content(self, memory_id: str, record_id: str, piece: Piece) -> AsyncGenerator[File | bytes]:
         """A file that a record names, then the bytes asked for. Needs ``read``."""
-        _, found = await asyncio.gather(
-            self._access.check(memory_id, Privilege.READ), self._descriptions.get([memory_id])
-        )
-        if memory_id not in found:
-            raise errors.memory_not_found()
-        address = Address(found[memory_id].provider, memory_id)
+        address, _ = await self._placing.address(memory_id, Privilege.READ)
         await self._require_files(address)
         async for one in self._kept.read(address, record_id, piece):
             yield one
@@ -222,12 +216,8 @@ class Files:
 
     async def _require_files(self, address: Address) -> None:
         """A provider that keeps no files is not asked to (section 10.3: never approximated in silence)."""
-        for one in await self._provider.describe():
-            if one.id == address.provider:
-                if not one.files:
-                    raise errors.unsupported("files")
-                return
-        raise errors.unknown_provider(address.provider)
+        if not (await capabilities_of(self._provider, address.provider)).files:
+            raise errors.unsupported("files")
 
     @property
     def _objects(self) -> Objects:

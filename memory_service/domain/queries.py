@@ -13,7 +13,8 @@ import msgspec
 from memory_service.domain import errors
 from memory_service.domain.describe import Describer
 from memory_service.domain.keyed import Keyed
-from memory_service.domain.model import Address, Capabilities, Node, Page, Place, Privilege, Record, Writer
+from memory_service.domain.model import Address, Node, Page, Place, Privilege, Record, Writer
+from memory_service.domain.place import Placing, capabilities_of
 from memory_service.domain.ports import AccessTree, Descriptions, KeyedTransaction, Provider
 from memory_service.domain.records import writer
 from memory_service.domain.references import References
@@ -152,7 +153,7 @@ class Queries:
         clock: Clock,
     ) -> None:
         self._access = access
-        self._descriptions = descriptions
+        self._placing = Placing(access, descriptions)
         self._provider = provider
         self._runs = runs
         self._kept = kept
@@ -167,9 +168,9 @@ class Queries:
 
     async def put(self, memory_id: str, stated: NamedQuery, idempotency: Idempotency) -> NamedQuery:
         """Defines or replaces. Needs ``write``. Name, schema, language and statement are checked now, not when it runs."""
-        address, _ = await self._address(memory_id, Privilege.WRITE)
+        address, _ = await self._placing.address(memory_id, Privilege.WRITE)
         _check(stated)
-        declared = await self._capabilities(address)
+        declared = await capabilities_of(self._provider, address.provider)
         if not declared.named_query_languages:
             raise errors.unsupported("named queries")
         if stated.language not in declared.named_query_languages:
@@ -193,7 +194,7 @@ class Queries:
 
     async def delete(self, memory_id: str, name: str, idempotency: Idempotency) -> NamedQuery:
         """Removes one and answers it as it was. Needs ``write``."""
-        await self._address(memory_id, Privilege.WRITE)
+        await self._placing.address(memory_id, Privilege.WRITE)
         key = Keyed.of(_DELETE, idempotency)
         async with self._kept.begin() as tx:
             done = await tx.claim(key)
@@ -206,7 +207,7 @@ class Queries:
 
     async def run(self, memory_id: str, name: str, params: bytes) -> Answer:
         """Runs a named query. Needs ``read``, and ``write`` too where it says so."""
-        address, node = await self._address(memory_id, Privilege.READ)
+        address, node = await self._placing.address(memory_id, Privilege.READ)
         query = await self._kept.one(memory_id, name)
         if query is None:
             raise errors.query_not_found()
@@ -219,8 +220,8 @@ class Queries:
 
     async def free(self, memory_id: str, language: str, statement: str, params: bytes) -> Answer:
         """Runs a statement of the caller's own. Needs ``read``."""
-        address, node = await self._address(memory_id, Privilege.READ)
-        declared = (await self._capabilities(address)).free_query_languages
+        address, node = await self._placing.address(memory_id, Privilege.READ)
+        declared = (await capabilities_of(self._provider, address.provider)).free_query_languages
         if not declared:
             raise errors.unsupported("free queries")
         if language not in declared:
@@ -250,23 +251,9 @@ class Queries:
 
     async def _seen(self, memory_id: str) -> None:
         """Whoever may read or write; else ``memory_forbidden``."""
-        _, node = await self._address(memory_id, None)
+        _, node = await self._placing.address(memory_id, None)
         if not (node.permits(Privilege.READ) or node.permits(Privilege.WRITE)):
             await self._access.check(memory_id, Privilege.READ)
-
-    async def _address(self, memory_id: str, required: Privilege | None) -> tuple[Address, Node]:
-        node, found = await asyncio.gather(
-            self._access.check(memory_id, required), self._descriptions.get([memory_id])
-        )
-        if memory_id not in found:
-            raise errors.memory_not_found()
-        return Address(found[memory_id].provider, memory_id), node
-
-    async def _capabilities(self, address: Address) -> Capabilities:
-        for one in await self._provider.describe():
-            if one.id == address.provider:
-                return one
-        raise errors.unknown_provider(address.provider)
 
 
 def _check(stated: NamedQuery) -> None:

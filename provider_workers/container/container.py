@@ -27,7 +27,7 @@ _ENVELOPE: Final = 64 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """``running`` at a time, half of them of one memory's at most; ``waiting`` more, ``wait_s`` at the longest."""
+    """``running`` at a time and ``waiting`` more, ``wait_s`` at the longest; of both one caller has half at most."""
 
     running: int = 4
     waiting: int = 64
@@ -50,25 +50,28 @@ class Container:
         self._control: socket.socket | None = None
 
     async def run(self, whose: str, ask: Ask) -> Answer:
-        """What the statement came to. ``whose`` is who takes turns: a memory.
+        """What the statement came to. ``whose`` is who takes turns: a principal.
 
         ``grovekeeper_unavailable`` when too many wait or the keeper cannot be started. A child that was killed is
         an answer without rows whose bound is ``time``, one that broke off for itself ``memory``.
         """
         async with self._turns.turn(whose):
+            control = None
             try:
-                return await self._run(ask)
+                control = await self._keeper()
+                return await self._run(control, ask)
             except (OSError, EOFError) as error:
                 _log.warning("the keeper of queries is gone: %s", type(error).__name__)
-                await self._let_go()
+                # Another query may have found out first: the keeper that is there now is not to blame.
+                if control is self._control:
+                    await self._let_go()
                 raise GroveError("grovekeeper_unavailable", "The query broke off; try again.") from error
 
     async def aclose(self) -> None:
         """End the keeper, and with it whatever still runs."""
         await self._let_go()
 
-    async def _run(self, ask: Ask) -> Answer:
-        control = await self._keeper()
+    async def _run(self, control: socket.socket, ask: Ask) -> Answer:
         sent = ask_of(ask)
         mine, theirs = socket.socketpair()
         with mine:
@@ -76,9 +79,9 @@ class Container:
                 order = ORDER.pack(self.limits.query_s, len(sent), self.limits.memory_bytes)
                 await _send_order(control, order, theirs)
             mine.setblocking(False)
-            return await self._exchange(mine, sent)
+            return await self._exchange(control, mine, sent)
 
-    async def _exchange(self, mine: socket.socket, sent: bytes) -> Answer:
+    async def _exchange(self, control: socket.socket, mine: socket.socket, sent: bytes) -> Answer:
         loop = asyncio.get_running_loop()
         begun = loop.time()
         most = self.limits.bytes + _ENVELOPE
@@ -96,6 +99,9 @@ class Container:
         try:
             return answered(bytes(got))
         except msgspec.MsgspecError:
+            if _ended(control):
+                # The child went with its keeper: nothing it did was too much.
+                raise EOFError from None
             late = loop.time() - begun >= self.limits.query_s * 0.9
             return Answer([], [], ["time" if late else "memory"])
 
@@ -146,6 +152,16 @@ def _environment() -> dict[str, str]:
     return {"PYTHONPATH": os.pathsep.join(one for one in sys.path if one), "LC_ALL": "C.UTF-8"}
 
 
+def _ended(control: socket.socket) -> bool:
+    """Whether the other end is closed; the keeper says nothing once it is ready."""
+    try:
+        return control.recv(1, socket.MSG_PEEK) == b""
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+
+
 async def _send_order(control: socket.socket, order: bytes, theirs: socket.socket) -> None:
     while True:
         try:
@@ -157,7 +173,7 @@ async def _send_order(control: socket.socket, order: bytes, theirs: socket.socke
 
 
 class _Turns:
-    """Who may run now: so many in all, and half of them for one memory at most, in the order they came."""
+    """Who may run and who may wait: so many in all, and half of them for one caller at most, in the order they came."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -174,7 +190,8 @@ class _Turns:
             self._admit()
 
     async def _take(self, whose: str) -> None:
-        if len(self._waiting) >= self._limits.waiting:
+        theirs = sum(one[0] == whose for one in self._waiting)
+        if len(self._waiting) >= self._limits.waiting or theirs >= max(1, self._limits.waiting // 2):
             raise GroveError("grovekeeper_unavailable", "Too many queries are waiting; try again.")
         mine = (whose, asyncio.get_running_loop().create_future())
         self._waiting.append(mine)
