@@ -5,6 +5,7 @@ import logging
 import os
 import socket
 import sys
+import time
 from collections import Counter
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -15,11 +16,18 @@ import msgspec
 
 from provider_workers.container.keeper import ORDER, READY
 from provider_workers.container.messages import Answer, Ask, answered, ask_of
+from service_kit import semconv, telemetry
 from service_kit.errors import GroveError
 
 __all__ = ["Container", "Limits"]
 
 _log: Final = logging.getLogger(__name__)
+_duration: Final = telemetry.meter(__name__).create_histogram(
+    semconv.GROVE_QUERY_DURATION,
+    unit="s",
+    description="Duration of queries, their wait included, by outcome.",
+    explicit_bucket_boundaries_advisory=semconv.SECONDS,
+)
 _START_S: Final = 20.0
 _GRACE_S: Final = 2.0
 _ENVELOPE: Final = 64 * 1024
@@ -55,6 +63,15 @@ class Container:
         ``grovekeeper_unavailable`` when too many wait or the keeper cannot be started. A child that was killed is
         an answer without rows whose bound is ``time``, one that broke off for itself ``memory``.
         """
+        begun, outcome = time.perf_counter(), "unavailable"
+        try:
+            answer = await self._in_turn(whose, ask)
+            outcome = "refused" if answer.error else "bounded" if answer.bounds else "answered"
+        finally:
+            _duration.record(time.perf_counter() - begun, {semconv.GROVE_QUERY_OUTCOME: outcome})
+        return answer
+
+    async def _in_turn(self, whose: str, ask: Ask) -> Answer:
         async with self._turns.turn(whose):
             control = None
             try:
