@@ -7,15 +7,12 @@ from tests.architecture.source import ROOT
 from tests.requirements import REQUIREMENTS, SECTIONS
 from tests.requirements.marks import marks
 from tests.requirements.page import main
-from tests.requirements.under_way import UNDER_WAY
 
 
 def test_every_requirement_that_can_have_a_test_has_one():
     shown = marks()
     orphans = [
-        f"{one.id}: {one.sentence}"
-        for one in REQUIREMENTS
-        if not one.not_ours and one.id not in shown and one.id not in UNDER_WAY
+        f"{one.id}: {one.sentence}" for one in REQUIREMENTS if not one.not_ours and one.id not in shown
     ]
     assert not orphans, "\n".join(["no test is marked with these:", *orphans])
 
@@ -29,11 +26,6 @@ def test_every_mark_names_a_requirement_and_marks_a_test():
         if ident not in known or not test.rpartition("::")[2].startswith("test_")
     }
     assert not astray
-
-
-def test_nothing_is_under_way_that_is_shown_already():
-    stale = sorted(UNDER_WAY & set(marks()))
-    assert not stale, f"take {', '.join(stale)} out of UNDER_WAY"
 
 
 def test_the_table_is_in_order():

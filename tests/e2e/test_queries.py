@@ -73,7 +73,7 @@ def test_a_named_query_is_defined_listed_run_replaced_and_deleted(alice: Person,
     assert alice.http.delete(f"{path}/about").status_code == 404
 
 
-@pytest.mark.requirement("ME-6.4-07")
+@pytest.mark.requirement("ME-6.4-07", "ME-12-07")
 def test_params_that_do_not_fit_are_refused_by_name(alice: Person, deals: str):
     path = f"/v1/memories/{deals}/queries/about"
     alice.put(path, ABOUT)

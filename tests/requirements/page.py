@@ -9,7 +9,6 @@ from typing import Final
 
 from tests.requirements import REQUIREMENTS, SECTIONS, Requirement
 from tests.requirements.marks import marks
-from tests.requirements.under_way import UNDER_WAY
 
 __all__ = ["document", "main"]
 
@@ -49,16 +48,13 @@ def _count() -> str:
     left_out = sum(bool(one.not_offered) for one in REQUIREMENTS)
     others = sum(bool(one.not_ours) for one in REQUIREMENTS)
     kept = len(REQUIREMENTS) - left_out - others
-    waiting = f", of which {len(UNDER_WAY)} have no test yet" if UNDER_WAY else ""
-    return f"{kept} requirements are ours{waiting}; {left_out} are not offered, {others} not ours to keep.\n"
+    return f"{kept} requirements are ours; {left_out} are not offered, {others} not ours to keep.\n"
 
 
 def _row(one: Requirement, tests: list[str]) -> str:
     said = one.sentence
     if one.not_offered:
         said += f" **Not offered.** {one.not_offered}"
-    if one.id in UNDER_WAY:
-        said += " **No test yet.**"
     if one.not_ours:
         said += f" **Not ours.** {one.not_ours}"
     return f"| {one.id} | {one.level} | {_cell(said)} | {'<br>'.join(f'`{test}`' for test in tests)} |"
