@@ -72,7 +72,9 @@ def offer(where: Reach, abilities: Abilities, disabled: frozenset[str]) -> dict[
             offered.setdefault(own.tool.name, own)
     operations = _open(abilities.operations, where)
     if operations:
-        offered["memory_operate"] = Offered(operate_tool(_operations(operations)))
+        offered["memory_operate"] = Offered(
+            operate_tool(_operations(operations), writes=any(one.writes for one in operations))
+        )
     free = [one for one in abilities.of if one.memory_id in where.starts and one.free_query_languages]
     if free:
         languages = sorted({language for one in free for language in one.free_query_languages})

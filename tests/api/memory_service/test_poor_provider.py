@@ -72,12 +72,20 @@ async def alice(
             port, _ = await ports.get()
             async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=20) as client:
                 client.headers["Authorization"] = f"Bearer {ADMIN}"
-                made = await client.post("/v1/grovekeeper/tokens", json={"person": "alice"})
-                assert made.status_code == 200, made.text
-                client.headers["Authorization"] = f"Bearer {made.json()['token']}"
+                client.headers["Authorization"] = f"Bearer {await _token(client)}"
                 yield client
             stop.set()
             await running
+
+
+async def _token(admin: httpx.AsyncClient) -> str:
+    """A token of Alice's. A service serves before its bootstrap file has been read, and the port before that."""
+    async with asyncio.timeout(20):
+        while True:
+            made = await admin.post("/v1/grovekeeper/tokens", json={"person": "alice"})
+            if made.status_code not in (401, 503):
+                return str((await ok(made))["token"])
+            await asyncio.sleep(0.05)
 
 
 async def ok(answer: httpx.Response) -> Json:
