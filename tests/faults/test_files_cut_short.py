@@ -94,6 +94,12 @@ def recover(grove: Product, victim: str, caller: Caller, memory: str) -> None:
     reached(caller, memory)
 
 
+def planted(caller: Caller, name: str) -> str:
+    """A memory, once the others have found a process that the test before started anew."""
+    caller.until(lambda: caller.send("GET", "/v1/memories").status_code, lambda status: status == 200)
+    return caller.plant(name)
+
+
 def reached(caller: Caller, memory: str) -> None:
     """Wait until the others have found a process that was started anew."""
     for path in (f"/v1/memories/{memory}", f"/v1/memories/{memory}/records"):
@@ -103,7 +109,7 @@ def reached(caller: Caller, memory: str) -> None:
 @pytest.mark.parametrize("point", UPLOADING)
 def test_an_upload_cut_short_is_finished_by_a_repeat_and_leaves_nothing(grove: Product, point: str):
     alice, key, content = grove.person("alice"), uuid.uuid4().hex, secrets.token_hex(16).encode()
-    memory = alice.plant(f"Memory of {point}")
+    memory = planted(alice, f"Memory of {point}")
     die(grove, MEMORY, point, alice, memory)
     assert send(alice, content, key).status_code in (503, 504)
     recover(grove, MEMORY, alice, memory)
@@ -122,7 +128,7 @@ def test_a_record_cut_short_is_finished_by_a_repeat_and_its_bytes_are_there(
     grove: Product, victim: str, point: str
 ):
     alice, key, content = grove.person("alice"), uuid.uuid4().hex, secrets.token_hex(16).encode()
-    memory = alice.plant(f"Memory of {point}")
+    memory = planted(alice, f"Memory of {point}")
     path, body = f"/v1/memories/{memory}/records", naming(send(alice, content, uuid.uuid4().hex).json()["id"])
     die(grove, victim, point, alice, memory)
     assert write(alice, path, body, key).status_code in (503, 504)
@@ -144,7 +150,7 @@ def test_an_erase_cut_short_is_finished_by_a_repeat_and_no_bytes_are_left(
     grove: Product, victim: str, point: str
 ):
     alice, key, content = grove.person("alice"), uuid.uuid4().hex, secrets.token_hex(16).encode()
-    memory = alice.plant(f"Memory of {point}")
+    memory = planted(alice, f"Memory of {point}")
     file_id = send(alice, content, uuid.uuid4().hex).json()["id"]
     record = alice.post(f"/v1/memories/{memory}/records", naming(file_id))
     path, body = f"/v1/memories/{memory}/erase", {"record_ids": [record["id"]]}
@@ -163,7 +169,7 @@ def test_an_erase_cut_short_is_finished_by_a_repeat_and_no_bytes_are_left(
 
 def test_an_upload_whose_erase_is_never_repeated_is_found_by_the_check(grove: Product):
     alice, content = grove.person("alice"), secrets.token_hex(16).encode()
-    memory = alice.plant("Never repeated")
+    memory = planted(alice, "Never repeated")
     file_id = send(alice, content, uuid.uuid4().hex).json()["id"]
     record = alice.post(f"/v1/memories/{memory}/records", naming(file_id))
     die(grove, MEMORY, f"{SENT}._remove:before", alice, memory)
@@ -182,7 +188,7 @@ def test_an_upload_whose_erase_is_never_repeated_is_found_by_the_check(grove: Pr
 
 def test_a_gateway_that_dies_in_the_middle_of_an_upload_leaves_neither_row_nor_bytes(grove: Product):
     alice = grove.person("alice")
-    memory, before = alice.plant("Gateway"), grove.rows("select count(*) from memory.upload")
+    memory, before = planted(alice, "Gateway"), grove.rows("select count(*) from memory.upload")
 
     def body() -> Generator[bytes]:
         yield b'--b\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n'
