@@ -8,6 +8,8 @@ SHELL := /bin/sh
 
 UV_VERSION := 0.13.9
 STEPS ?= 200000
+# Two files of tests at once, each process with databases and a product of its own. AT_ONCE= runs one after another.
+AT_ONCE ?= -n 2 --dist loadfile
 VENV := .venv
 BIN := $(VENV)/bin
 PY := $(BIN)/python
@@ -57,10 +59,10 @@ types: $(VENV)/.dev ## strict types
 	$(BIN)/basedpyright
 
 test: $(VENV)/.dev $(VENV)/.model lint types ## everything: the rules, then every test; PYTEST_ARGS are handed on
-	$(PY) -m pytest $(PYTEST_ARGS)
+	$(PY) -m pytest $(AT_ONCE) $(PYTEST_ARGS)
 
 test-unit test-contract test-api test-e2e test-migrations test-architecture test-faults: test-%: $(VENV)/.dev $(VENV)/.model
-	$(PY) -m pytest tests/$* $(PYTEST_ARGS)
+	$(PY) -m pytest tests/$* $(AT_ONCE) $(PYTEST_ARGS)
 
 check: test ## all that a change has to pass
 

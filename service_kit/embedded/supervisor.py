@@ -238,7 +238,7 @@ class _Supervisor:
 
     def _deploy(self, port: int) -> Deployment:
         names = [one.name for one in SERVICES.values()]
-        chosen = ports.free_ports(2 * len(names))
+        chosen = ports.free_ports(2 * len(names), besides=port)
         pairs = dict(zip(names, zip(chosen[::2], chosen[1::2], strict=True), strict=True))
         pairs["gateway"] = (port, pairs["gateway"][1])
         return Deployment(

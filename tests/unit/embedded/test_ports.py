@@ -1,5 +1,6 @@
 """Ports."""
 
+import random
 import socket
 
 import pytest
@@ -22,3 +23,15 @@ def test_free_ports_are_different_and_can_be_listened_on():
     assert len(set(found)) == 10
     for port in found:
         require_free(port)
+
+
+def test_a_port_is_given_out_once_though_nobody_listens_on_it_yet(monkeypatch: pytest.MonkeyPatch):
+    chosen = free_ports(1)[0]
+
+    def again(self: random.SystemRandom, *bounds: int) -> int:
+        return chosen
+
+    monkeypatch.setattr(random.SystemRandom, "randrange", again)
+    assert chosen not in free_ports(3)
+    assert chosen not in free_ports(3, besides=chosen)
+    assert chosen + 10 not in free_ports(10, besides=chosen + 10)
