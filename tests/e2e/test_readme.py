@@ -22,10 +22,10 @@ def test_the_first_steps_print_what_the_readme_shows(stack: Stack):
     section = (ROOT / "README.md").read_text(encoding="utf-8").split("## First steps")[1].split("\n## ")[0]
     blocks = BLOCK.findall(section)
     script = "".join(text for language, text in blocks if language == "sh")
-    script = script.replace("http://127.0.0.1:8080", stack.url).replace(".venv/bin/grove", str(GROVE))
+    script = script.replace(".venv/bin/grove", str(GROVE))
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", script],  # noqa: S607 - whichever a reader has
-        env=dict(stack.env),
+        env={**stack.env, "GROVE_PORT": stack.url.rpartition(":")[2]},
         capture_output=True,
         text=True,
         timeout=100,
