@@ -7,7 +7,7 @@ instant takes no time.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from datetime import MINYEAR, UTC, date, datetime, time, timedelta, tzinfo
 from typing import Final, cast
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -27,6 +27,8 @@ MAX_SPAN: Final = timedelta(days=366)
 """Longest time that is looked through for slots."""
 MAX_SLOTS: Final = 200
 _DEFAULT: Final = timedelta(minutes=30)
+_FIRST: Final = datetime.min.replace(tzinfo=UTC)
+_LAST: Final = datetime.max.replace(tzinfo=UTC)
 
 _encode: Final = msgspec.json.encode
 
@@ -50,6 +52,8 @@ class Event:
             return start, _instant(self.end, self.zone or zone)
         if isinstance(self.start, datetime):
             return start, start
+        if self.start == date.max:
+            return start, _LAST
         return start, _instant(self.start + timedelta(days=1), self.zone or zone)
 
 
@@ -92,8 +96,7 @@ def free_slots(own: Event, others: Iterable[Event], given: bytes) -> bytes:
     if not timedelta() < end - start <= MAX_SPAN:
         raise errors.invalid_content(f"to is after from, by {MAX_SPAN.days} days at most.", "input.to")
     zone = own.zone or cast("tzinfo", start.tzinfo)
-    minutes = asked.get("minutes")
-    least = timedelta(minutes=minutes) if isinstance(minutes, int) else _length(own, zone)
+    least = _least(asked["minutes"]) if "minutes" in asked else _length(own, zone)
     events = [one for one in others if not one.cancelled]
     busy = [span for one in events if (span := one.taken(zone)) is not None]
     slots = [slot for slot in _gaps(start, end, busy) if slot[1] - slot[0] >= least]
@@ -101,8 +104,8 @@ def free_slots(own: Event, others: Iterable[Event], given: bytes) -> bytes:
         {
             "slots": [
                 {
-                    "starts_at": _written(first.astimezone(zone)),
-                    "ends_at": _written(last.astimezone(zone)),
+                    "starts_at": _written(_shown(first, zone)),
+                    "ends_at": _written(_shown(last, zone)),
                     "minutes": int((last - first) / timedelta(minutes=1)),
                 }
                 for first, last in slots[:MAX_SLOTS]
@@ -128,6 +131,12 @@ def _gaps(
         yield free, until
 
 
+def _least(minutes: object) -> timedelta:
+    """The shortest slot worth naming: a whole number of any size, which may be written as ``30.0``."""
+    longest = MAX_SPAN // timedelta(minutes=1)
+    return timedelta(minutes=min(int(cast("float", minutes)), longest + 1))
+
+
 def _length(own: Event, zone: tzinfo) -> timedelta:
     span = own.taken(zone) if isinstance(own.start, datetime) else None
     return _DEFAULT if span is None or span[1] <= span[0] else span[1] - span[0]
@@ -148,9 +157,20 @@ def _moved_end(before: Event, start: datetime | date) -> datetime | date | None:
 
 
 def _instant(when: datetime | date, zone: tzinfo) -> datetime:
-    if isinstance(when, datetime):
-        return when.astimezone(UTC)
-    return datetime.combine(when, time(), zone).astimezone(UTC)
+    """When that is in UTC. A day whose midnight lies outside of the calendar there begins where the calendar does."""
+    at = when if isinstance(when, datetime) else datetime.combine(when, time(), zone)
+    try:
+        return at.astimezone(UTC)
+    except OverflowError:
+        return _FIRST if at.year == MINYEAR else _LAST
+
+
+def _shown(at: datetime, zone: tzinfo) -> datetime:
+    """An instant as clocks in the zone show it; in UTC where their calendar has no such day."""
+    try:
+        return at.astimezone(zone)
+    except OverflowError:
+        return at
 
 
 def _when(written: object) -> datetime | date | None:

@@ -220,6 +220,30 @@ async def test_a_span_that_is_none_has_no_slots(subject: Subject, asked: dict[st
     assert refused.value.code == "memory_invalid"
 
 
+@pytest.mark.parametrize("zone", ["Pacific/Kiritimati", "America/New_York", "Etc/Nowhere", "../../etc", ""])
+@pytest.mark.parametrize("day", ["0001-01-01", "9999-12-31"])
+async def test_a_day_at_either_end_of_the_calendar_keeps_no_slots_from_being_computed(
+    subject: Subject, day: str, zone: str
+):
+    memory = subject.memory()
+    own = await event(subject, memory, starts_at="2026-10-05T09:00:00Z", time_zone=zone)
+    await event(subject, memory, starts_at=day, time_zone=zone)
+    own_day = {"from": f"{day}T00:00:00Z", "to": f"{day}T23:59:59Z"}
+    assert (await slots(subject, own, **own_day))["not_understood"] == []
+    today = await slots(subject, own, **{"from": "2026-10-05T00:00:00Z", "to": "2026-10-06T00:00:00Z"})
+    assert [one["minutes"] for one in today["slots"]] == [24 * 60]
+
+
+@pytest.mark.parametrize(
+    ("minutes", "found"), [("600.0", 1), ("1e3", 1), ("1441", 0), ("1e300", 0), ("9" * 40, 0)]
+)
+async def test_the_shortest_slot_worth_naming_is_any_whole_number(subject: Subject, minutes: str, found: int):
+    own = await event(subject, subject.memory(), starts_at="2026-10-05T09:00:00Z")
+    asked = f'{{"from":"2026-10-05T00:00:00Z","to":"2026-10-06T00:00:00Z","minutes":{minutes}}}'
+    answer = json.loads((await operate(subject, own, "free_slots", asked.encode())).result)
+    assert len(answer["slots"]) == found
+
+
 async def test_a_moved_event_keeps_its_length_and_its_other_bytes(subject: Subject):
     raw = b'{"title":"Sync","starts_at":"2026-10-05T09:00:00+02:00","n":1.10,"ends_at":"2026-10-05T10:30:00+02:00"}'
     record = await made(subject, subject.memory(), "x.calendar.event", raw)
