@@ -6,8 +6,15 @@ import pytest
 
 from tests.architecture.source import Module, modules
 
-ENVIRONMENT = ("service_kit/settings.py", "service_kit/cli/", "service_kit/embedded/")
-"""The one reader of settings, and the program that makes the environments of the processes it starts."""
+ENVIRONMENT = (
+    "service_kit/settings.py",
+    "service_kit/cli/",
+    "service_kit/embedded/",
+    "provider_workers/__init__.py",
+)
+"""The one reader of settings, the program that makes the environments of the processes it starts, and the place
+that says to gRPC what can be said to it in no other way.
+"""
 
 TRANSACTIONS = ("service_kit/db/",)
 

@@ -87,7 +87,8 @@ class Extraction:
             async with asyncio.timeout(self._timeout_s):
                 # The child writes no more than it was told, and nothing when it fails.
                 said, _ = await process.communicate(content)
-        except (TimeoutError, OSError):
+        except (TimeoutError, OSError, RuntimeError):
+            # RuntimeError is what uvloop says of the stdin of a child that has already died.
             said = b""
         finally:
             with contextlib.suppress(ProcessLookupError):
