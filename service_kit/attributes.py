@@ -97,21 +97,23 @@ def path_of(written: str, param: str) -> tuple[str, ...]:
     return names
 
 
-def changed(attributes: bytes, path: Sequence[str], value: bytes | None) -> bytes:
+def changed(
+    attributes: bytes, path: Sequence[str], value: bytes | None, *, within: str = "attributes"
+) -> bytes:
     """The attributes with ``value`` (JSON) at ``path``, or without it (None). ``memory_invalid`` where something
-    that is no object is on the way.
+    that is no object is on the way; ``within`` is what it is called there.
     """
     try:
         fields = _objects.decode(attributes or b"{}")
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        name = f"{_ROOT}{path[0]}"
-        raise _invalid(f"What holds {name} is no object.", name) from None
+        raise _invalid(f"{within} is no object.", within) from None
     head, *rest = path
     if rest:
         inner = fields.get(head)
         if inner is None and value is None:
             return attributes
-        fields[head] = Raw(changed(b"{}" if inner is None else bytes(inner), rest, value))
+        below = changed(b"{}" if inner is None else bytes(inner), rest, value, within=f"{within}.{head}")
+        fields[head] = Raw(below)
     elif value is None:
         fields.pop(head, None)
     else:

@@ -7,6 +7,7 @@ so that what is measured here is what the library follows. Numbers of any size a
 """
 
 import json
+from decimal import Decimal
 from functools import lru_cache
 from typing import Final, NoReturn, cast
 
@@ -39,12 +40,16 @@ class JsonSchema:
     def check(self, instance: bytes, param: str) -> None:
         """``memory_invalid`` naming what does not fit, unless ``instance`` (UTF-8 JSON) is valid by the schema."""
         try:
-            value = cast("object", json.loads(instance))
+            # What no float can hold would be compared as null.
+            value = cast("object", json.loads(instance, parse_float=Decimal))
             if self._size * _values(value) > _MAX_WORK:
                 raise GroveError("memory_invalid", f"{param} holds too much for its schema.", param=param)
             error = next(iter(self._compiled.iter_errors(value)), None)
-        except (ValueError, RecursionError):
+        except json.JSONDecodeError:
             raise GroveError("memory_invalid", f"{param} is not valid JSON.", param=param) from None
+        except (ValueError, ArithmeticError, RecursionError):
+            reason = f"{param} has a number too long, or is nested too deep, to be held against a schema."
+            raise GroveError("memory_invalid", reason, param=param) from None
         if error is not None:
             where = ".".join([param, *(str(one) for one in error.instance_path)])
             raise GroveError("memory_invalid", f"{where} does not fit: {_short(error.message)}.", param=where)

@@ -26,8 +26,8 @@ def test_what_lies_deep_is_made_on_the_way_and_not_through_what_is_no_object():
     assert changed(b"", ["a", "b", "c"], b"1") == b'{"a":{"b":{"c":1}}}'
     assert changed(b'{"a":1}', ["b", "c"], None) == b'{"a":1}'
     with pytest.raises(GroveError) as refused:
-        changed(b'{"a":[1]}', ["a", "b"], b"1")
-    assert refused.value.code == "memory_invalid"
+        changed(b'{"a":{"b":[1]}}', ["a", "b", "c"], b"1")
+    assert (refused.value.code, refused.value.param) == ("memory_invalid", "attributes.a.b")
 
 
 def test_an_operation_sets_what_it_says():

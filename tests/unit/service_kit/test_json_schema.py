@@ -33,6 +33,15 @@ def test_numbers_beyond_a_double_are_compared_exactly() -> None:
     schema.check(b"123456789012345678901234567890", "params")
     with pytest.raises(GroveError):
         schema.check(b"123456789012345678901234567891", "params")
+    json_schema(b'{"type": "number"}', "params").check(b"1e400", "params")
+    for above in (b"1e400", b"1.00000000000000000000000001"):
+        with pytest.raises(GroveError, match="greater than"):
+            json_schema(b'{"maximum": 1}', "params").check(above, "params")
+
+
+def test_a_number_too_long_to_be_compared_is_called_that() -> None:
+    with pytest.raises(GroveError, match="a number too long"):
+        json_schema(b'{"type": "integer"}', "params").check(b"9" * 5000, "params")
 
 
 @pytest.mark.parametrize(
