@@ -1,9 +1,11 @@
 """What msgspec says of a request that does not fit its schema, as a dotted field and a sentence."""
 
 import re
+from collections.abc import Iterator
 from typing import Final
 
 import msgspec
+from msgspec import inspect
 
 from gateway.errors import invalid
 from service_kit.errors import GroveError
@@ -28,8 +30,8 @@ _WORDS: Final = {
 }
 
 
-def explained(error: msgspec.ValidationError) -> GroveError:
-    """``invalid_input`` with the field at fault. Nothing of what was sent is repeated."""
+def explained(error: msgspec.ValidationError, kind: type[msgspec.Struct]) -> GroveError:
+    """``invalid_input`` with the field of ``kind`` at fault. Nothing of what was sent is repeated."""
     parts = _AT.match(str(error))
     what, where = (str(error), None) if parts is None else (parts["what"], parts["where"])
     param = _dotted(where or "$")
@@ -37,7 +39,27 @@ def explained(error: msgspec.ValidationError) -> GroveError:
     if missing is not None:
         param = f"{param}.{missing['field']}" if param else missing["field"]
         return invalid(f"{param} is required.", param)
+    if what.startswith("Invalid enum value"):
+        # msgspec does not say which there are.
+        allowed = ", ".join(dict.fromkeys(_values([inspect.type_info(kind)], param.split("."))))
+        return invalid(f"{param} is one of {allowed}." if allowed else f"{param} is not one we know.", param)
     return invalid(f"{param or 'The body'} {_complaint(what)}.", param or None)
+
+
+def _values(kinds: list[inspect.Type], steps: list[str]) -> Iterator[str]:
+    """What may stand where ``steps`` lead to."""
+    for kind in kinds:
+        match kind:
+            case inspect.UnionType(types=several):
+                yield from _values(list(several), steps)
+            case inspect.LiteralType(values=values) if not steps:
+                yield from map(str, values)
+            case inspect.StructType(fields=fields) if steps:
+                yield from _values([one.type for one in fields if one.encode_name == steps[0]], steps[1:])
+            case inspect.ListType(item_type=item) if steps:
+                yield from _values([item], steps[1:])
+            case _:
+                pass
 
 
 def _dotted(where: str) -> str:
@@ -51,8 +73,6 @@ def _complaint(what: str) -> str:
     if expected is not None:
         got = f", not {_named(expected['got'])}" if expected["got"] else ""
         return f"must be {_wanted(expected['wanted'], expected['rest'].strip())}{got}"
-    if what.startswith("Invalid enum value"):
-        return "is not one of the values allowed"
     if "datetime" in what or "RFC3339" in what:
         return f"must be {_WORDS['datetime']}"
     return "is not acceptable"

@@ -101,7 +101,7 @@ def decode(raw: bytes, kind: type[_Ask]) -> _Ask:
     try:
         value = msgspec.json.decode(raw, type=kind)
     except msgspec.ValidationError as error:
-        raise explained(error) from None
+        raise explained(error, kind) from None
     except msgspec.DecodeError as error:
         raise invalid(f"The body is not valid JSON: {_reason(error)}.") from None
     except RecursionError:
@@ -173,7 +173,7 @@ def query(request: Request, kind: type[_Ask]) -> _Ask:
     try:
         return msgspec.convert(values, kind, strict=False)
     except msgspec.ValidationError as error:
-        raise explained(error) from None
+        raise explained(error, kind) from None
 
 
 def segment(text: str) -> str:

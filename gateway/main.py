@@ -136,6 +136,8 @@ def application(settings: GatewaySettings, clients: Clients, rates: RateLimits) 
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
+        # operationId: what generated clients call the operation.
+        generate_unique_id_function=lambda route: route.name,
         default_response_class=Response,
         responses=openapi.ERRORS,
         # The framework's own would record queries, which carry content, and a span for each of its steps.

@@ -40,13 +40,13 @@ ERRORS: Final[dict[int | str, Json]] = {"default": {"description": "The error en
 def describe(
     answer: type[Answer] | None,
     *,
-    body: type[Ask] | None = None,
+    body: type[Ask] | Json | None = None,
     query: type[Ask] | None = None,
     also: str | int | None = None,
     headers: tuple[str, ...] = (),
     errors: tuple[str, ...] = (),
 ) -> Json:
-    """``openapi_extra`` of a route: its answer, its body, its query.
+    """``openapi_extra`` of a route: its answer, its body, its query. A body that is free-form is an example of one.
 
     ``also``: another media type or another status of the answer; ``headers``: ``KEY``, ``IF_MATCH``,
     ``LAST_EVENT_ID``; ``errors``: codes that do not follow from the path, the body and the headers
@@ -59,7 +59,10 @@ def describe(
     extra: Json = {"responses": {"200": given}, _ERRORS: list(errors), _HEADERS: list(headers)}
     if isinstance(also, int):
         extra["responses"][str(also)] = given
-    if body is not None:
+    if isinstance(body, dict):
+        free = {"schema": {"type": "object"}, "example": body}
+        extra["requestBody"] = {"required": False, "content": {_JSON: free}}
+    elif body is not None:
         extra["requestBody"] = {"required": True, "content": {_JSON: _shown(body)}}
     if query is not None:
         extra["parameters"] = _parameters(query)

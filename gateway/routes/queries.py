@@ -13,7 +13,6 @@ __all__ = ["routes"]
 
 _QUERIES = "/v1/memories/{memory_id}/queries"
 _QUERY = f"{_QUERIES}/{{name}}"
-_INVALID = ("memory_invalid", "memory_unsupported")
 
 
 def routes(on: FastAPI, queries: QueriesClient) -> None:
@@ -37,7 +36,7 @@ def routes(on: FastAPI, queries: QueriesClient) -> None:
         key = idempotency(request, await request.body())
         return answer(await queries.delete(memory_id, segment(name), key))
 
-    @on.post(_QUERY, openapi_extra=describe(schema.QueryAnswer, errors=_INVALID))
+    @on.post(_QUERY, openapi_extra=describe(schema.QueryAnswer, body={"account": "acme"}))
     async def run_query(request: Request, memory_id: str, name: str) -> Response:
         """Run a named query. The body is its params, an object; none is an empty one."""
         params = await object_body(request)

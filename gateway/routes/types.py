@@ -55,9 +55,9 @@ def operations(on: FastAPI, types: TypesClient) -> None:
         "/v1/memories/{memory_id}/records/{record_id}/operations/{operation}",
         openapi_extra=describe(
             schema.Operated,
+            body={"price": 1.5},
             query=schema.Operate,
             headers=(KEY, IF_MATCH),
-            errors=("memory_invalid", "memory_unsupported"),
         ),
     )
     async def operate(request: Request, memory_id: str, record_id: str, operation: str) -> Response:

@@ -57,6 +57,19 @@ def test_every_route_shows_an_example_of_what_it_reads_and_answers(document: Jso
                     assert "example" in media, f"{name}: add a row to gateway/schemas/examples.py"
 
 
+def test_what_is_sent_freely_is_described_too(document: Json):
+    for path in ("/queries/{name}", "/records/{record_id}/operations/{operation}"):
+        body = document["paths"]["/v1/memories/{memory_id}" + path]["post"]["requestBody"]
+        assert body["content"]["application/json"]["schema"] == {"type": "object"}
+        assert not body["required"]
+
+
+def test_an_operation_is_called_what_a_client_would_call_it(document: Json):
+    names = [operation["operationId"] for _, operation in operations(document)]
+    assert {"recall", "remember", "create_memory"} <= {*names}
+    assert len({*names}) == len(names)
+
+
 def test_every_route_names_the_errors_it_answers_by_status_and_code(document: Json):
     for name, operation in operations(document):
         answers = operation["responses"]

@@ -120,7 +120,7 @@ def test_nesting_is_counted_outside_strings_only():
         (CreateMemory, b'{"name": "a", "restricted": "yes"}', "restricted", "true or false or null"),
         (NewGrant, b'{"principal": "", "privileges": ["read"]}', "principal", "length >= 1"),
         (NewGrant, b'{"principal": "p", "privileges": []}', "privileges", "length >= 1"),
-        (NewGrant, b'{"principal": "p", "privileges": ["own"]}', "privileges.0", "not one of the values"),
+        (NewGrant, b'{"principal": "p", "privileges": ["own"]}', "privileges.0", "is one of create,"),
         (Observe, b'{"episodes": [{}]}', "episodes.0.content", "is required"),
         (
             Observe,
@@ -170,6 +170,27 @@ def test_a_condition_at_fault_is_named_with_its_field_and_op(filter_: str, param
         tree_of(decode(filter_.encode(), Filter))
     assert (refused.value.code, refused.value.param) == ("invalid_input", param)
     assert said in refused.value.message
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "said"),
+    [
+        (Recall, b'{"include": "x"}', "include is one of active, all, forgotten, superseded."),
+        (
+            NewGrant,
+            b'{"principal": "p", "privileges": ["x"]}',
+            "privileges.0 is one of create, delete, read, write.",
+        ),
+        (
+            Observe,
+            b'{"episodes": [{"content": "a", "role": "x"}]}',
+            "episodes.0.role is one of assistant, system,",
+        ),
+    ],
+)
+def test_where_a_few_values_are_taken_they_are_named(kind: type[Ask], body: bytes, said: str):
+    with pytest.raises(GroveError, match=said):
+        decode(body, kind)
 
 
 def test_an_explanation_repeats_nothing_that_was_sent():
