@@ -5,6 +5,7 @@ event's ``time_zone``, else in that of whoever asks; without ``ends_at`` a day l
 instant takes no time.
 """
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import MINYEAR, UTC, date, datetime, time, timedelta, tzinfo
@@ -134,7 +135,7 @@ def _gaps(
 def _least(minutes: object) -> timedelta:
     """The shortest slot worth naming: a whole number of any size, which may be written as ``30.0``."""
     longest = MAX_SPAN // timedelta(minutes=1)
-    return timedelta(minutes=min(int(cast("float", minutes)), longest + 1))
+    return timedelta(minutes=min(cast("float", minutes), longest + 1))
 
 
 def _length(own: Event, zone: tzinfo) -> timedelta:
@@ -199,7 +200,8 @@ def _zone(name: object) -> tzinfo | None:
 
 def _fields(raw: bytes) -> dict[str, object]:
     try:
-        value = cast("object", msgspec.json.decode(raw or b"{}"))
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        # A number of any size is one: what is beyond a float is without end.
+        value = cast("object", json.loads(raw or b"{}", parse_int=float))
+    except (ValueError, RecursionError):
         return {}
     return cast("dict[str, object]", value) if isinstance(value, dict) else {}
