@@ -6,9 +6,6 @@ import os
 import socket
 import sys
 import time
-from collections import Counter
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,6 +13,7 @@ import msgspec
 
 from provider_workers.container.keeper import ORDER, READY
 from provider_workers.container.messages import Answer, Ask, answered, ask_of
+from provider_workers.domain.turns import Turns
 from service_kit import semconv, telemetry
 from service_kit.errors import GroveError
 
@@ -52,7 +50,9 @@ class Container:
 
     def __init__(self, limits: Limits) -> None:
         self.limits: Limits = limits
-        self._turns: _Turns = _Turns(limits)
+        self._turns: Turns = Turns(
+            running=limits.running, waiting=limits.waiting, wait_s=limits.wait_s, what="queries"
+        )
         self._starting: asyncio.Lock = asyncio.Lock()
         self._process: asyncio.subprocess.Process | None = None
         self._control: socket.socket | None = None
@@ -187,55 +187,3 @@ async def _send_order(control: socket.socket, order: bytes, theirs: socket.socke
             await asyncio.sleep(0.005)
         else:
             return
-
-
-class _Turns:
-    """Who may run and who may wait: so many in all, and half of them for one caller at most, in the order they came."""
-
-    def __init__(self, limits: Limits) -> None:
-        self._limits = limits
-        self._running: Counter[str] = Counter()
-        self._waiting: list[tuple[str, asyncio.Future[None]]] = []
-
-    @asynccontextmanager
-    async def turn(self, whose: str) -> AsyncGenerator[None]:
-        await self._take(whose)
-        try:
-            yield
-        finally:
-            self._running -= Counter([whose])
-            self._admit()
-
-    async def _take(self, whose: str) -> None:
-        theirs = sum(one[0] == whose for one in self._waiting)
-        if len(self._waiting) >= self._limits.waiting or theirs >= max(1, self._limits.waiting // 2):
-            raise GroveError("grovekeeper_unavailable", "Too many queries are waiting; try again.")
-        mine = (whose, asyncio.get_running_loop().create_future())
-        self._waiting.append(mine)
-        self._admit()
-        try:
-            async with asyncio.timeout(self._limits.wait_s):
-                await mine[1]
-        except BaseException as error:
-            if mine in self._waiting:
-                self._waiting.remove(mine)
-            elif mine[1].done() and not mine[1].cancelled():
-                self._running -= Counter([whose])
-                self._admit()
-            if isinstance(error, TimeoutError):
-                raise GroveError(
-                    "grovekeeper_unavailable", "Too many queries are waiting; try again."
-                ) from None
-            raise
-
-    def _admit(self) -> None:
-        share = max(1, self._limits.running // 2)
-        for one in list(self._waiting):
-            if self._running.total() >= self._limits.running:
-                return
-            whose, future = one
-            if self._running[whose] < share:
-                self._waiting.remove(one)
-                self._running[whose] += 1
-                if not future.done():
-                    future.set_result(None)

@@ -1,7 +1,7 @@
 """The words in a file: of text as they stand, of the rest by a process of its own, bounded in every way.
 
 A file comes from anybody, and the libraries that read it have been surprised before. What is larger, slower or
-hungrier than the bounds is kept without words, as is everything that cannot be read: extraction never fails.
+hungrier than the bounds is kept without words, as is everything that cannot be read: no file makes extraction fail.
 """
 
 import asyncio
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from provider_workers.adapters.native import extract_child
+from provider_workers.domain.turns import Turns
 
 __all__ = ["HAVE_WORDS", "MAX_WORDS_BYTES", "Extraction"]
 
@@ -33,6 +34,8 @@ HAVE_WORDS: Final = tuple(sorted(_PLAIN | extract_child.READERS.keys()))
 """The media types of files whose words are found."""
 
 _AT_ONCE: Final = 2
+_WAITING: Final = 64
+_WAIT_S: Final = 20.0
 _CHILD: Final = Path(extract_child.__file__)
 
 _log: Final = logging.getLogger(__name__)
@@ -44,15 +47,18 @@ class Extraction:
     def __init__(self, *, max_bytes: int, timeout_s: float) -> None:
         self._max_bytes = max_bytes
         self._timeout_s = timeout_s
-        self._room = asyncio.Semaphore(_AT_ONCE)
+        self._turns = Turns(running=_AT_ONCE, waiting=_WAITING, wait_s=_WAIT_S, what="files")
 
-    async def words(self, media_type: str, size: int, chunks: AsyncIterable[bytes]) -> str:
-        """The words of a file, "" for none. ``chunks`` is read only when it is worth it."""
+    async def words(self, whose: str, media_type: str, size: int, chunks: AsyncIterable[bytes]) -> str:
+        """The words of a file, "" for none. ``chunks`` is read only when it is worth it.
+
+        ``whose`` is who takes turns; ``grovekeeper_unavailable`` when too many wait for theirs.
+        """
         if media_type in _PLAIN:
             return await self._plain(chunks)
         if media_type not in extract_child.READERS or size > self._max_bytes:
             return ""
-        async with self._room:
+        async with self._turns.turn(whose):
             content = b"".join([chunk async for chunk in chunks])
             said = await self._asked(media_type, content)
         return said.decode(errors="ignore").strip()

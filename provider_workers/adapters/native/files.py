@@ -16,6 +16,8 @@ from provider_workers.domain import checks, errors, limits
 from provider_workers.domain.model import Draft, File, Part, Place
 from service_kit.db.pool import Database
 from service_kit.db.tx import Row, Tx
+from service_kit.errors import GroveError
+from service_kit.identity import passport_or_none
 from service_kit.ids import new_id
 from service_kit.objects.store import Objects, Stored
 
@@ -62,9 +64,17 @@ class Files:
             raise errors.invalid(
                 "The bytes of the file are not as many as it was said to have.", "file.bytes"
             )
-        text = await self._extraction.words(
-            file.media_type, stored.bytes, self._objects.read(key, 0, stored.bytes)
-        )
+        passport = passport_or_none()
+        try:
+            text = await self._extraction.words(
+                memory_id if passport is None else passport.principal,
+                file.media_type,
+                stored.bytes,
+                self._objects.read(key, 0, stored.bytes),
+            )
+        except GroveError:
+            await self._drop(memory_id, made)
+            raise
         return await self._kept(memory_id, made, replace(file, version=_version(stored)), text)
 
     async def _kept(self, memory_id: str, made: str, file: File, text: str) -> File:

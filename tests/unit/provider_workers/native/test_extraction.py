@@ -34,7 +34,7 @@ async def chunked(content: bytes) -> AsyncGenerator[bytes]:
 
 async def words(media_type: str, content: bytes, timeout_s: float = TIMEOUT_S) -> str:
     extraction = Extraction(max_bytes=MOST, timeout_s=timeout_s)
-    return await extraction.words(media_type, len(content), chunked(content))
+    return await extraction.words("person:a", media_type, len(content), chunked(content))
 
 
 def children() -> list[str]:
@@ -231,7 +231,23 @@ async def test_what_is_larger_than_is_looked_into_is_not_read():
         yield b""
 
     extraction = Extraction(max_bytes=10, timeout_s=TIMEOUT_S)
-    assert await extraction.words(PDF, 11, never()) == ""
+    assert await extraction.words("person:a", PDF, 11, never()) == ""
+
+
+async def test_files_of_one_caller_that_take_long_keep_nobody_else_waiting():
+    extraction, bomb = Extraction(max_bytes=MOST, timeout_s=AT_ALL_S), pdf_bomb()
+    slow = [
+        asyncio.create_task(extraction.words("person:a", PDF, len(bomb), chunked(bomb))) for _ in range(4)
+    ]
+    async with asyncio.timeout(AT_ALL_S):
+        while not children():
+            assert not slow[0].done()
+            await asyncio.sleep(0.01)
+    assert await extraction.words("person:b", HTML, 8, chunked(b"<p>stork")) == "stork"
+    assert not any(one.done() for one in slow)
+    for one in slow:
+        one.cancel()
+    await asyncio.gather(*slow, return_exceptions=True)
 
 
 async def test_a_write_that_is_given_up_leaves_no_process():
