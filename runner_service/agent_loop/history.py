@@ -108,7 +108,7 @@ def _object(arguments: str) -> str:
     """Arguments a model may be shown again: what is not a JSON object is none."""
     try:
         return arguments if isinstance(json.loads(arguments), dict) else "{}"
-    except ValueError:
+    except (ValueError, RecursionError):
         return "{}"
 
 

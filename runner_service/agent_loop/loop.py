@@ -196,7 +196,7 @@ class _Teller:
                 self._calls[event.index] = call.tool_call_id
                 yield CallStarted(call.tool_call_id, call.tool_name)
                 if call.args:
-                    yield CallArguments(call.tool_call_id, call.args_as_json_str())
+                    yield CallArguments(call.tool_call_id, _written(call))
             case _:
                 pass
 
@@ -221,6 +221,12 @@ class _Teller:
                 call_id = self._calls.pop(event.index)
                 # An endpoint may name the call only at its end.
                 self._alias[call.tool_call_id] = call_id
-                yield CallDone(call_id, call.args_as_json_str())
+                yield CallDone(call_id, _written(call))
+
             case _:
                 pass
+
+
+def _written(call: ToolCallPart) -> str:
+    """A call's arguments as far as they came, as the model wrote them."""
+    return call.args if isinstance(call.args, str) else call.args_as_json_str()

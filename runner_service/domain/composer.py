@@ -5,9 +5,10 @@ for an item, ``added`` precedes and ``done`` follows every event about it; one t
 carrying the whole response. An item that was cut off is closed, and says ``incomplete``.
 """
 
+import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import cast
+from dataclasses import dataclass, field, fields, replace
+from typing import Final, cast
 
 import msgspec
 
@@ -38,6 +39,7 @@ TERMINAL = {
 
 UNKNOWN_OUTCOME = "This call was cut off; whether it took effect is not known."
 
+_HALF: Final = re.compile("[\ud800-\udfff]")
 _decoder = msgspec.json.Decoder(dict[str, object])
 
 
@@ -83,7 +85,7 @@ class Composer:
 
     def feed(self, event: TurnEvent) -> list[Event]:
         """The events one turn event causes."""
-        match event:
+        match _written(event):
             case TextDelta(text):
                 events = self._text(text) if text else []
             case ReasoningDelta(text):
@@ -275,6 +277,16 @@ class Composer:
 
     def _key(self, index: int) -> str:
         return next(key for key, one in self._open.items() if one.index == index)
+
+
+def _written(event: TurnEvent) -> TurnEvent:
+    """With U+FFFD for each half of a character: UTF-8 has none, and an endpoint may cut its text within a pair."""
+    halved = {
+        one.name: _HALF.sub("\ufffd", text)
+        for one in fields(event)
+        if isinstance(text := getattr(event, one.name), str) and _HALF.search(text)
+    }
+    return replace(event, **halved) if halved else event
 
 
 def _text_part(text: str) -> Item:

@@ -20,6 +20,7 @@ __all__ = [
     "response_not_found",
     "session_busy",
     "session_not_found",
+    "too_large",
     "unsupported_base",
 ]
 
@@ -42,6 +43,11 @@ class LeaseLostError(Exception):
 def invalid(message: str, param: str | None = None) -> GroveError:
     """A request that cannot be meant."""
     return GroveError("invalid_input", message, param=param)
+
+
+def too_large(message: str) -> GroveError:
+    """More than may be asked for or answered."""
+    return GroveError("grovekeeper_too_large", message)
 
 
 def harness_not_found(param: str | None = None) -> GroveError:

@@ -3,7 +3,7 @@
 Names of fields are what an agent reads in the tools' schemas, so they are few and plain.
 """
 
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 
@@ -30,6 +30,9 @@ READ_TOOLS: Final = ("memory_list", "memory_recall", "memory_get")
 WRITE_TOOLS: Final = ("memory_remember", "memory_revise", "memory_forget")
 
 _Include = Literal["active", "superseded", "forgotten", "all"]
+_Limit = Annotated[int, msgspec.Meta(ge=1, le=100)]
+_Depth = Annotated[int, msgspec.Meta(ge=-1, le=2**31 - 1)]
+_Version = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
 
 
 class _Call(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
@@ -49,8 +52,8 @@ class Recall(_Call):
     types: list[str] = []
     as_of: str = ""
     include: _Include = "active"
-    limit: int = 8
-    depth: int | None = None
+    limit: _Limit = 8
+    depth: _Depth | None = None
 
 
 class Get(_Call, kw_only=True):
@@ -90,14 +93,14 @@ class Revise(_Call, kw_only=True):
     valid_from: str = ""
     valid_to: str = ""
     references: list[Pointer] | None = None
-    expected_version: int = 0
+    expected_version: _Version = 0
 
 
 class Forget(_Call, kw_only=True):
     """``memory_forget``."""
 
     record: str
-    expected_version: int = 0
+    expected_version: _Version = 0
 
 
 class RunQuery(_Call, kw_only=True):
@@ -113,7 +116,7 @@ class Operate(_Call, kw_only=True):
     record: str
     operation: str
     input: msgspec.Raw = msgspec.Raw()
-    expected_version: int = 0
+    expected_version: _Version = 0
 
 
 class FreeQuery(_Call, kw_only=True):

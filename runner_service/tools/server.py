@@ -36,7 +36,12 @@ __all__ = ["ToolServer"]
 
 _log: Final = logging.getLogger(__name__)
 _PATH: Final = "/mcp"
-_MAX_BODY: Final = 2 * 1024 * 1024
+_MAX_BODY: Final = 8 * 1024 * 1024
+"""A record's content may have 1 MiB, which JSON may spell in six times as many bytes."""
+_TOO_LARGE: Final = (
+    b'{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"A call has at most %d bytes. Send less."}}'
+    % _MAX_BODY
+)
 _MAX_ASKED: Final = 1_000
 _SESSION: Final = "grove.tools"
 _BODY: Final = "grove.body"
@@ -144,7 +149,7 @@ class ToolServer:
         self, ctx: ServerRequestContext[dict[str, Any]], params: types.CallToolRequestParams
     ) -> types.CallToolResult:
         try:
-            text = fenced(await self._carry_out(_caller(ctx), params.name, _arguments(ctx)))
+            text = await self._carry_out(_caller(ctx), params.name, _arguments(ctx))
         except GroveError as error:
             # A sentence may quote what somebody wrote: a schema's words, a field's name.
             return _result(fenced({"message": error.message}, f"{error.code}: "), is_error=True)
@@ -153,7 +158,14 @@ class ToolServer:
             return _result("server_error: The tool failed.", is_error=True)
         return _result(text)
 
-    async def _carry_out(self, caller: ToolSession, name: str, arguments: bytes) -> Item:
+    async def _carry_out(self, caller: ToolSession, name: str, arguments: bytes) -> str:
+        async with caller.at_once:
+            caller.told.check()
+            text = fenced(await self._asked(caller, name, arguments))
+            caller.told.add(text)
+            return text
+
+    async def _asked(self, caller: ToolSession, name: str, arguments: bytes) -> Item:
         tool = caller.offered.get(name)
         if tool is None:
             raise invalid(f"There is no tool called {name[:100]!r} here.", "name")
@@ -198,32 +210,39 @@ class _Door:
     async def __call__(self, scope: _Scope, receive: _Receive, send: _Send) -> None:
         if scope["type"] != "http":
             return
-        headers = cast("list[tuple[bytes, bytes]]", scope["headers"])
-        shown = next((value.decode("latin-1") for key, value in headers if key == b"authorization"), None)
-        caller = self._sessions.find(shown)
-        if caller is None or scope["path"] != _PATH:
-            await _refuse(send, 401 if caller is None else 404)
+        if self._caller(scope) is None or scope["path"] != _PATH:
+            await _refuse(send, 401 if self._caller(scope) is None else 404)
             return
         body = await _whole(receive)
         if body is None:
-            await _refuse(send, 413)
+            await _refuse(send, 413, _TOO_LARGE)
+            return
+        # A body may be slow in coming, and its turn over by then.
+        caller = self._caller(scope)
+        if caller is None:
+            await _refuse(send, 401)
             return
         scope[_SESSION], scope[_BODY] = caller, body
         await self._inner(scope, _replay(body, receive), send)
 
+    def _caller(self, scope: _Scope) -> ToolSession | None:
+        headers = cast("list[tuple[bytes, bytes]]", scope["headers"])
+        shown = next((value.decode("latin-1") for key, value in headers if key == b"authorization"), None)
+        return self._sessions.find(shown)
+
 
 async def _whole(receive: _Receive) -> bytes | None:
     """The whole body; None when it is too large."""
-    chunks: list[bytes] = []
+    body = bytearray()
     while True:
         message = await receive()
         if message["type"] != "http.request":
-            return b"".join(chunks)
-        chunks.append(message.get("body", b""))
-        if sum(map(len, chunks)) > _MAX_BODY:
+            return bytes(body)
+        body += message.get("body", b"")
+        if len(body) > _MAX_BODY:
             return None
         if not message.get("more_body", False):
-            return b"".join(chunks)
+            return bytes(body)
 
 
 def _replay(body: bytes, receive: _Receive) -> _Receive:
@@ -238,9 +257,10 @@ def _replay(body: bytes, receive: _Receive) -> _Receive:
     return again
 
 
-async def _refuse(send: _Send, status: int) -> None:
-    await send({"type": "http.response.start", "status": status, "headers": [(b"content-length", b"0")]})
-    await send({"type": "http.response.body", "body": b""})
+async def _refuse(send: _Send, status: int, body: bytes = b"") -> None:
+    headers = [(b"content-length", b"%d" % len(body)), (b"content-type", b"application/json")]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
 
 
 def _caller(ctx: ServerRequestContext[dict[str, Any]]) -> ToolSession:

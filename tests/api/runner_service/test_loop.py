@@ -127,6 +127,19 @@ async def test_a_tool_that_is_not_there_is_an_error_the_model_reads(looped: Runn
     assert said(final) == "I cannot."
 
 
+@pytest.mark.parametrize(
+    "arguments", ['{"b": 1.10, "a":  12345678901234567890123, "e": 1e400, "a":2}', '{"query": "cut o', "[1]"]
+)
+async def test_a_calls_arguments_are_shown_as_the_model_wrote_them(
+    looped: Runner, stub: ModelStub, arguments: str
+) -> None:
+    stub.say(Answer(calls=[("memory_recall", arguments)]), Answer("I cannot."))
+    events = await looped.events((await looped.create("hi")).id)
+    deltas = [one["delta"] for one in events if one["type"] == "response.function_call_arguments.delta"]
+    assert "".join(deltas) == arguments
+    assert events[-1]["response"]["output"][0]["arguments"] == arguments
+
+
 @pytest.mark.requirement("SU-errors-11", "SU-tasks-04")
 @pytest.mark.parametrize(
     ("answer", "sentence"),

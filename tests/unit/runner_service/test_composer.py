@@ -120,6 +120,24 @@ def test_a_text_is_opened_streamed_and_closed() -> None:
     assert message["content"] == [{"type": "output_text", "text": "Hello", "annotations": []}]
 
 
+def test_half_a_character_is_replaced_wherever_it_stands() -> None:
+    stream = told(
+        TextDelta("smile \ud83d"),
+        TextDelta("\ude00"),
+        ReasoningDelta("\udfff"),
+        CallStarted("call_\ud800", "memory_\ud800"),
+        CallArguments("call_\ud800", '{"a":"\udc00"}'),
+        CallDone("call_\ud800", '{"a":"\udc00"}'),
+        CallOutput("call_\ud800", "\ud83d\ude00"),
+    )
+    check_rules(stream)
+    message, reasoning, call, output = stream[-1]["response"]["output"]
+    assert message["content"][0]["text"] == "smile \ufffd\ufffd"
+    assert reasoning["summary"][0]["text"] == "\ufffd"
+    assert (call["name"], call["arguments"]) == ("memory_\ufffd", '{"a":"\ufffd"}')
+    assert output["call_id"] == call["call_id"]
+
+
 def test_a_call_and_its_output_are_two_items_of_one_call_id() -> None:
     stream = told(
         CallStarted("call_1", "memory_recall"),

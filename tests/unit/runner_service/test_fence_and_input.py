@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner_service.domain.errors import GroveError
-from runner_service.domain.fence import fenced, raw_json, unfenced
+from runner_service.domain.fence import fenced, quoted, raw_json, unfenced
 from runner_service.domain.inputs import MAX_INPUT_BYTES, asked_text, read_input
 from runner_service.domain.memory_seam import narrowing, reach
 from runner_service.domain.model import Attachment, Item, Message, Session
@@ -53,6 +53,15 @@ def test_nothing_a_writer_wrote_stands_outside_the_marks(
         inside,
     )
     assert json.loads(inside) == {"written": written, "raw": free}
+
+
+@pytest.mark.parametrize("code", [0x34F, 0xAD, 0xFE00, 0xFE0F, 0x1BCA0, 0x1D173, 0x200D, 0xE0041, 0xE01EF])
+def test_what_is_not_shown_is_spelled(code: int) -> None:
+    """Among them the selectors of variants: sixteen of them after a letter can say anything to a model."""
+    shown = fenced({"content": f"a{chr(code)}b"})
+    assert shown.isascii()
+    assert unfenced(shown) == {"content": f"a{chr(code)}b"}
+    assert quoted(f"a{chr(code)}b", 9) == '"a b"'
 
 
 @pytest.mark.parametrize(
@@ -141,6 +150,13 @@ def test_free_form_arguments_stay_as_they_were_sent() -> None:
     [
         ("memory_erase", b"{}"),
         ("memory_recall", b'{"query": 1}'),
+        ("memory_recall", b'{"limit": 0}'),
+        ("memory_recall", b'{"limit": 99999999999}'),
+        ("memory_recall", b'{"depth": -2}'),
+        ("memory_recall", b'{"depth": 2147483648}'),
+        ("memory_revise", b'{"record": "r", "expected_version": 2147483648}'),
+        ("memory_forget", b'{"record": "r", "expected_version": -1}'),
+        ("memory_operate", b'{"record": "r", "operation": "o", "expected_version": 1e30}'),
         ("memory_recall", b'{"memories": ["x"]}'),
         ("memory_get", b"{}"),
         ("memory_get", b"[]"),

@@ -75,3 +75,8 @@ def test_what_a_model_cannot_read_again_is_left_out() -> None:
         ("answers", [("tool-call", "{}")]),
         ("asks", [("tool-return", "1"), ("user-prompt", "now")]),
     ]
+
+
+def test_arguments_beyond_reason_do_not_end_a_session() -> None:
+    for arguments in ("[" * 100_000, '{"a":' * 100_000, '{"a":', "[1]", '"x"'):
+        assert read(call("c1", arguments), output("c1", "no"))[0] == ("answers", [("tool-call", "{}")])

@@ -1,3 +1,4 @@
+import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -113,10 +114,66 @@ async def test_nobody_without_the_token_of_a_running_turn_gets_in(server: ToolSe
     assert (await post(access.url, access.token, "tools/list")).status_code == 401
 
 
-async def test_a_body_beyond_reason_is_not_read(server: ToolServer) -> None:
+async def test_a_body_beyond_reason_is_not_read_and_its_sender_is_told(
+    server: ToolServer, desk: Desk
+) -> None:
+    def asked(content: str) -> str:
+        return '{"name":"memory_remember","arguments":{"content":"' + content + '"}}'
+
     async with server.open(session(), WRITING.attachments, WRITING, frozenset()) as access:
-        large = '{"name":"memory_remember","arguments":{"content":"' + "a" * 3_000_000 + '"}}'
-        assert (await post(access.url, access.token, "tools/call", large)).status_code == 413
+        answer = await post(access.url, access.token, "tools/call", asked("a" * 9_000_000))
+        assert answer.status_code == 413
+        assert "at most 8388608 bytes" in answer.json()["error"]["message"]
+        assert desk.calls == []
+        # The longest content there can be, each byte spelled in six.
+        result(await post(access.url, access.token, "tools/call", asked("\\u0001" * 1024 * 1024)))
+        assert len(desk.calls) == 1
+
+
+async def test_a_call_whose_body_comes_after_its_turn_is_not_carried_out(
+    server: ToolServer, desk: Desk
+) -> None:
+    over = asyncio.Event()
+
+    async def slowly() -> AsyncGenerator[bytes]:
+        yield b'{"jsonrpc":"2.0","id":1,"method":"tools/call",'
+        await over.wait()
+        yield b'"params":{"name":"memory_remember","arguments":{"content":"late"}}}'
+
+    headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+    async with httpx.AsyncClient() as client:
+        async with server.open(session(), WRITING.attachments, WRITING, frozenset()) as access:
+            headers["Authorization"] = f"Bearer {access.token}"
+            sending = asyncio.create_task(client.post(access.url, content=slowly(), headers=headers))
+            await asyncio.sleep(0.1)
+        over.set()
+        assert (await sending).status_code == 401
+    assert desk.calls == []
+
+
+async def test_a_turn_is_told_so_much_by_its_tools_and_then_nothing_is_done(
+    server: ToolServer, desk: Desk
+) -> None:
+    desk.answer = {"content": "a" * 1_500_000}
+    call = '{"name":"memory_remember","arguments":{"content":"x"}}'
+    async with server.open(session(), WRITING.attachments, WRITING, frozenset()) as access:
+
+        async def told() -> str:
+            return result(await post(access.url, access.token, "tools/call", call))["content"][0]["text"]
+
+        answers = [await told() for _ in range(3)]
+        assert [len(one) > 1_500_000 for one in answers] == [True, True, False]
+        assert answers[2].startswith("grovekeeper_too_large: ")
+        assert "was carried out" in answers[2]
+        desk.answer = {"content": "a" * 1_190_000}
+        assert len(await told()) > 1_190_000
+        done = len(desk.calls)
+        refused = await told()
+        assert refused.startswith("grovekeeper_too_large: ")
+        assert "nothing was done" in refused
+        assert len(desk.calls) == done
+    async with server.open(session(), WRITING.attachments, WRITING, frozenset()) as access:
+        assert unfenced(await told()) == desk.answer
 
 
 @pytest.mark.requirement("ME-5.2-07", "ME-9.1-12")
