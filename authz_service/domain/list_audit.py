@@ -4,6 +4,7 @@ from authz_service.domain import errors
 from authz_service.domain.audit import AuditQuery, AuditRecord
 from authz_service.domain.model import Page
 from authz_service.domain.ports import Audit
+from authz_service.domain.principals import BEARERS, SERVICE, check_principal
 from service_kit.paging import clamp_limit, decode_cursor, encode_cursor
 
 OUTCOMES = ("allowed", "refused")
@@ -18,6 +19,8 @@ async def list_audit(audit: Audit, query: AuditQuery, page: Page) -> tuple[list[
     """
     if query.outcome and query.outcome not in OUTCOMES:
         raise errors.invalid_input("The outcome is allowed or refused.", "outcome")
+    if query.actor:
+        check_principal(query.actor, (*BEARERS, "harness", SERVICE), "actor")
     limit = clamp_limit(page.limit)
     found = await audit.page(query, _after(page.cursor, 2 if query.oldest_first else 1), limit + 1)
     shown = found[:limit]

@@ -6,6 +6,7 @@ from typing import Final
 from authz_service.domain import errors
 from authz_service.domain.model import Page, Token, TokensWanted
 from authz_service.domain.ports import Tokens
+from authz_service.domain.principals import BEARERS, SERVICE, check_principal
 from service_kit.clock import Clock
 from service_kit.paging import clamp_limit, decode_cursor, encode_cursor
 
@@ -25,7 +26,10 @@ class ListTokens:
         """One page, newest first, and the cursor of the next one ("" on the last).
 
         Of one principal or ("") of all; with ``ended`` also those that expired or were revoked.
+        ``invalid_input`` for a principal that is none: an empty listing would look like one without tokens.
         """
+        if principal:
+            check_principal(principal, (*BEARERS, SERVICE), "principal")
         limit = clamp_limit(page.limit)
         wanted = TokensWanted(principal, ended, self._clock.now())
         found = await self._tokens.page(wanted, _before(page.cursor), limit + 1)

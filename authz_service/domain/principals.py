@@ -5,6 +5,8 @@ from typing import Final
 
 from authz_service.domain import errors
 
+SERVICE: Final = "service"
+"""The kind of the product's own processes."""
 GRANTABLE: Final = ("credential", "person", "group", "harness")
 """The kinds that may hold a grant."""
 BEARERS: Final = ("credential", "person")
@@ -44,4 +46,4 @@ def check_principal(principal: str, kinds: tuple[str, ...], param: str) -> str:
 def is_principal(text: str) -> bool:
     """Whether this is a principal of any kind there is."""
     kind, _, name = text.partition(":")
-    return kind in (*GRANTABLE, "service") and is_id(name)
+    return kind in (*GRANTABLE, SERVICE) and is_id(name)

@@ -48,7 +48,7 @@ def keeps_no_files() -> GroveError:
 
 def job_not_found() -> GroveError:
     """No such job in this memory."""
-    return GroveError("grovekeeper_not_found", "There is no such job in this memory.")
+    return GroveError("grovekeeper_not_found", "There is no such job.")
 
 
 def query_not_found() -> GroveError:

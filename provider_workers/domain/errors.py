@@ -22,7 +22,7 @@ def file_too_large(limit: int) -> GroveError:
 
 def job_not_found() -> GroveError:
     """No such job in this memory."""
-    return GroveError("grovekeeper_not_found", "There is no such job in this memory.")
+    return GroveError("grovekeeper_not_found", "There is no such job.")
 
 
 def not_failed(status: str) -> GroveError:

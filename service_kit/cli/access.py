@@ -56,18 +56,20 @@ def delete_group(settings: UpSettings, name: str) -> None:
         gateway.delete(_path(name))
 
 
-def add_members(settings: UpSettings, name: str, principals: list[str]) -> None:
-    """Put principals in a group."""
+def add_members(settings: UpSettings, name: str, principals: list[str]) -> Iterator[str]:
+    """Put principals in a group; each, once it is done."""
     with connected(settings) as gateway:
         for one in principals:
             gateway.put(f"{_path(name)}/members/{segment(one)}")
+            yield one
 
 
-def remove_members(settings: UpSettings, name: str, principals: list[str]) -> None:
-    """Take principals out of a group."""
+def remove_members(settings: UpSettings, name: str, principals: list[str]) -> Iterator[str]:
+    """Take principals out of a group; each, once it is done."""
     with connected(settings) as gateway:
         for one in principals:
             gateway.delete(f"{_path(name)}/members/{segment(one)}")
+            yield one
 
 
 def explain(settings: UpSettings, memory: str, principal: str, named: list[str]) -> Iterator[str]:

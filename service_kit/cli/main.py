@@ -27,6 +27,7 @@ app: Final = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
     help="Grovekeeper: a server where agents work in sessions and remember across them.",
     epilog="Settings are environment variables; docs/settings.md lists them. GROVE_HOME (the data,"
     " default ~/.local/share/grovekeeper) and GROVE_PORT (default 8080) are the ones to know.",
@@ -42,10 +43,10 @@ app.add_typer(audit_app, name="audit")
 jobs_app: Final = typer.Typer(no_args_is_help=True, help="See the background work of memories, and retry it.")
 app.add_typer(jobs_app, name="jobs")
 
-_Group = Annotated[str, typer.Argument(metavar="GROUP", help="Its name, with or without group:.")]
+_Group = Annotated[str, typer.Argument(metavar="GROUP", help="Its name; the kind group: may be left out.")]
 _Principals = Annotated[
     list[str],
-    typer.Argument(metavar="PRINCIPAL...", help="person:ID, credential:ID or harness:ID; one or several."),
+    typer.Argument(metavar="PRINCIPAL", help="person:ID, credential:ID or harness:ID; one or several."),
 ]
 _Since = Annotated[
     str | None, typer.Option(metavar="MOMENT", help="From this moment on, like 2026-10-01T00:00:00Z.")
@@ -69,7 +70,9 @@ def up() -> None:
 
 @app.command()
 def down(
-    timeout: Annotated[float, typer.Option(help="Seconds to wait for the orderly end.")] = 120.0,
+    timeout: Annotated[
+        float, typer.Option(metavar="SECONDS", help="Seconds to wait for the orderly end.")
+    ] = 120.0,
 ) -> None:
     """Stop the deployment in GROVE_HOME, and wait until it has ended."""
     _say(end(UpSettings.load(), timeout))
@@ -117,7 +120,9 @@ def create(
     ] = None,
     ttl: Annotated[
         str | None,
-        typer.Option(help="How long it is good: 30d, 12h, 15m or seconds. Default: until revoked."),
+        typer.Option(
+            metavar="TIME", help="How long it is good: 30d, 12h, 15m or seconds. Default: until revoked."
+        ),
     ] = None,
     admin: Annotated[
         bool,
@@ -163,7 +168,9 @@ def revoke(
 @group_app.command("create")
 def create_group(
     name: _Group,
-    description: Annotated[str, typer.Option(help="What it is for; at most 1,000 characters.")] = "",
+    description: Annotated[
+        str, typer.Option(metavar="TEXT", help="What it is for; at most 1,000 characters.")
+    ] = "",
 ) -> None:
     """Create a group and print its whole name. A grant may name a group that is not kept here, too."""
     from service_kit.cli import access  # noqa: PLC0415 - see above
@@ -205,8 +212,8 @@ def add_members(name: _Group, principal: _Principals) -> None:
     """Put somebody in a group; it holds for the next request. Groups do not nest."""
     from service_kit.cli import access  # noqa: PLC0415 - see above
 
-    access.add_members(UpSettings.load(), name, principal)
-    _say("added")
+    for one in access.add_members(UpSettings.load(), name, principal):
+        _say(f"added {one}")
 
 
 @group_app.command("remove")
@@ -214,8 +221,8 @@ def remove_members(name: _Group, principal: _Principals) -> None:
     """Take somebody out of a group; it holds for the next request."""
     from service_kit.cli import access  # noqa: PLC0415 - see above
 
-    access.remove_members(UpSettings.load(), name, principal)
-    _say("removed")
+    for one in access.remove_members(UpSettings.load(), name, principal):
+        _say(f"removed {one}")
 
 
 @access_app.command("explain")
@@ -237,10 +244,12 @@ def explain(
 def list_audit(
     actor: Annotated[str | None, typer.Option(metavar="P", help="Only what this principal did.")] = None,
     memory: Annotated[str | None, typer.Option(metavar="ID", help="Only what concerns it.")] = None,
-    action: Annotated[str | None, typer.Option(help="Only this: grant.add, access.check, …")] = None,
-    outcome: Annotated[str | None, typer.Option(help="Only allowed, or only refused.")] = None,
+    action: Annotated[
+        str | None, typer.Option(metavar="ACTION", help="Only this: grant.add, access.check, …")
+    ] = None,
+    outcome: Annotated[str | None, typer.Option(metavar="allowed|refused", help="Only these.")] = None,
     since: _Since = None,
-    most: Annotated[int, typer.Option("--limit", min=1, help="How many at most.")] = 50,
+    most: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="How many at most.")] = 50,
 ) -> None:
     """List changes of access and refused attempts, newest first."""
     from service_kit.cli import access  # noqa: PLC0415 - see above
@@ -262,7 +271,7 @@ def list_jobs(
     status: Annotated[
         str | None, typer.Option(metavar="S", help="pending, completed or failed; else pending and failed.")
     ] = None,
-    most: Annotated[int, typer.Option("--limit", min=1, help="How many at most.")] = 50,
+    most: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="How many at most.")] = 50,
 ) -> None:
     """List derivations, newest first: of which memory, since when they wait, and why one failed."""
     from service_kit.cli import jobs  # noqa: PLC0415 - see above

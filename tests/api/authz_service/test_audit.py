@@ -350,6 +350,8 @@ async def test_it_is_read_newest_first_in_pages_and_by_what_narrows_it(
     ):
         assert [one.action for one in await records(admin, **narrowing)] == expected
     assert (await refusal(admin.audit(wire.ListAuditRequest(outcome="maybe")))).param == "outcome"
+    for nobody in ("bob", "group:sales"):
+        assert (await refusal(admin.audit(wire.ListAuditRequest(actor=nobody)))).param == "actor"
 
 
 async def test_it_is_read_by_time_from_a_moment_on_and_up_to_one(admin: Bearer, alice: Bearer, sql: Sql):

@@ -91,6 +91,7 @@ async def test_a_listing_is_of_what_is_live_unless_all_is_asked_for(admin: Beare
         " where expires_at - created_at = interval '601 seconds'"
     )
     assert [one.id for one in (await admin.tokens("person:alice")).tokens] == [live.id]
+    assert (await refusal(admin.tokens("alice"))).param == "principal"
     ended = {one.id: one for one in (await admin.tokens("person:alice", ended=True)).tokens}
     assert list(ended) == [revoked.id, expired.id, live.id]
     assert ended[revoked.id].HasField("revoked_at")

@@ -259,3 +259,9 @@ def test_the_doctor_finds_an_object_store_that_cannot_be_written(tmp_path: Path)
     (failed,) = [line for line in done.stdout.splitlines() if line.startswith("FAIL")]
     assert "the object store cannot be written" in failed
     assert "GROVE_OBJECT_STORE_URL" in done.stdout
+
+
+def test_help_is_asked_for_by_one_letter_too(tmp_path: Path):
+    done = grove("group", "add", "-h", home=tmp_path)
+    assert done.returncode == 0
+    assert "{GROUP} {PRINCIPAL}..." in done.stdout
