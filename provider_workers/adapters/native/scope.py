@@ -82,7 +82,8 @@ def visible(include: Include, as_of: datetime | None, bind: Arguments) -> sql.Co
             case Include.SUPERSEDED | Include.FORGOTTEN:
                 return sql.SQL("v.status = {}").format(bind(include.value))
     at = bind(as_of)
-    written = sql.SQL("v.written_at <= {}").format(at)
+    # No version is older than its record, and records are in order: what was first written later is not looked at.
+    written = sql.SQL("v.written_at <= {at} and v.created_at <= {at}").format(at=at)
     match include:
         case Include.ACTIVE:
             then = sql.SQL("(v.invalidated_at is null or v.invalidated_at > {})").format(at)
