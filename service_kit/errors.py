@@ -79,6 +79,8 @@ TABLE: Final[Mapping[str, Rule]] = MappingProxyType(
         "grovekeeper_range_not_satisfiable": Rule(416, _REQUEST, "OUT_OF_RANGE"),
         "grovekeeper_too_large": Rule(413, _REQUEST, "OUT_OF_RANGE"),
         "grovekeeper_unavailable": Rule(503, _SERVER, "UNAVAILABLE", retryable=True),
+        # Whoever has waited for a turn is not to wait again unasked, as the callers of what is unavailable do.
+        "grovekeeper_busy": Rule(503, _SERVER, "RESOURCE_EXHAUSTED", retryable=True),
         "grovekeeper_deadline": Rule(504, _SERVER, "DEADLINE_EXCEEDED", retryable=True),
         "server_error": Rule(500, _SERVER, "INTERNAL", retryable=True),
     }

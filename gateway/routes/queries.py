@@ -36,7 +36,10 @@ def routes(on: FastAPI, queries: QueriesClient) -> None:
         key = idempotency(request, await request.body())
         return answer(await queries.delete(memory_id, segment(name), key))
 
-    @on.post(_QUERY, openapi_extra=describe(schema.QueryAnswer, body={"account": "acme"}))
+    @on.post(
+        _QUERY,
+        openapi_extra=describe(schema.QueryAnswer, body={"account": "acme"}, errors=("grovekeeper_busy",)),
+    )
     async def run_query(request: Request, memory_id: str, name: str) -> Response:
         """Run a named query. The body is its params, an object; none is an empty one."""
         params = await object_body(request)
@@ -44,7 +47,8 @@ def routes(on: FastAPI, queries: QueriesClient) -> None:
         return answer(revision_of(request).queried(queried))
 
     @on.post(
-        "/v1/memories/{memory_id}/query", openapi_extra=describe(schema.QueryAnswer, body=schema.FreeQuery)
+        "/v1/memories/{memory_id}/query",
+        openapi_extra=describe(schema.QueryAnswer, body=schema.FreeQuery, errors=("grovekeeper_busy",)),
     )
     async def free_query(request: Request, memory_id: str) -> Response:
         """Run a statement of the caller's own, which only reads, and this memory alone."""

@@ -27,7 +27,9 @@ def writing(on: FastAPI, records: RecordsClient) -> None:
 
     @on.post(
         f"{_MEMORY}/observe",
-        openapi_extra=describe(schema.ObservedAnswer, body=schema.Observe, also=202, headers=(KEY,)),
+        openapi_extra=describe(
+            schema.ObservedAnswer, body=schema.Observe, also=202, headers=(KEY,), errors=("grovekeeper_busy",)
+        ),
     )
     async def observe(request: Request, memory_id: str) -> Response:
         """Append episodes; 202 with a job when the provider derives later."""
@@ -38,7 +40,10 @@ def writing(on: FastAPI, records: RecordsClient) -> None:
     @on.post(
         _RECORDS,
         openapi_extra=describe(
-            schema.RecordAnswer, body=schema.Remember, headers=(KEY,), errors=("memory_record_not_found",)
+            schema.RecordAnswer,
+            body=schema.Remember,
+            headers=(KEY,),
+            errors=("memory_record_not_found", "grovekeeper_busy"),
         ),
     )
     async def remember(request: Request, memory_id: str) -> Response:
@@ -46,7 +51,12 @@ def writing(on: FastAPI, records: RecordsClient) -> None:
         asked, raw = await body(request, schema.Remember)
         return _one(request, await records.remember(memory_id, asked, idempotency(request, raw)))
 
-    @on.patch(_RECORD, openapi_extra=describe(schema.RecordAnswer, body=schema.Revise, headers=_CHANGE))
+    @on.patch(
+        _RECORD,
+        openapi_extra=describe(
+            schema.RecordAnswer, body=schema.Revise, headers=_CHANGE, errors=("grovekeeper_busy",)
+        ),
+    )
     async def revise(request: Request, memory_id: str, record_id: str) -> Response:
         """Append a version."""
         asked, raw = await body(request, schema.Revise)

@@ -60,8 +60,8 @@ class Container:
     async def run(self, whose: str, ask: Ask) -> Answer:
         """What the statement came to. ``whose`` is who takes turns: a principal.
 
-        ``grovekeeper_unavailable`` when too many wait or the keeper cannot be started. A child that was killed is
-        an answer without rows whose bound is ``time``, one that broke off for itself ``memory``.
+        ``grovekeeper_busy`` when too many wait, ``grovekeeper_unavailable`` when the keeper cannot be started. A
+        child that was killed is an answer without rows whose bound is ``time``, one that broke off for itself ``memory``.
         """
         begun, outcome = time.perf_counter(), "unavailable"
         try:

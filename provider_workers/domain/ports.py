@@ -127,7 +127,7 @@ class ProviderAdapter(Protocol):
 
         One that is kept already is answered as it is, and ``chunks`` not read. What no record names a day later
         is dropped. ``invalid_input`` when there are not ``file.bytes`` of them, ``file_too_large``,
-        ``memory_unsupported``.
+        ``memory_unsupported``; ``grovekeeper_busy`` when too many wait for what is found in theirs.
         """
         ...
 

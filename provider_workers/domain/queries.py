@@ -62,7 +62,7 @@ class QueryAdapter(Protocol):
     async def query(self, memory_id: str, asked: Asked) -> Answered:
         """Run a statement that only reads where it can reach this memory and nothing else, by means it cannot undo.
 
-        ``memory_invalid`` (param ``statement``) for one that cannot be run; ``grovekeeper_unavailable`` when too many
+        ``memory_invalid`` (param ``statement``) for one that cannot be run; ``grovekeeper_busy`` when too many
         wait. A bound of time, rows, bytes or memory is named in ``degraded``.
         """
         ...

@@ -13,7 +13,7 @@ __all__ = ["Turns"]
 class Turns:
     """Who may run and who may wait: so many in all, and half of them for one caller at most, in the order they came.
 
-    ``grovekeeper_unavailable`` for one who finds no place to wait, or waited for ``wait_s``; ``what`` is what waits.
+    ``grovekeeper_busy`` for one who finds no place to wait, or waited for ``wait_s``; ``what`` is what waits.
     """
 
     def __init__(self, *, running: int, waiting: int, wait_s: float, what: str) -> None:
@@ -66,4 +66,4 @@ class Turns:
                 future.set_result(None)
 
     def _refused(self) -> GroveError:
-        return GroveError("grovekeeper_unavailable", f"Too many {self._what} are waiting; try again.")
+        return GroveError("grovekeeper_busy", f"Too many {self._what} are waiting; try again.")

@@ -1,6 +1,7 @@
 """Named and free queries over HTTP (Memories, sections 6.4 and 6.5)."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
@@ -229,3 +230,15 @@ def test_the_queries_of_a_deleted_memory_go_with_it(alice: Person, deals: str):
     for method, path in (("GET", ""), ("POST", "/about"), ("DELETE", "/about")):
         answer = alice.http.request(method, f"/v1/memories/{deals}/queries{path}")
         assert (answer.status_code, envelope(answer)["code"]) == (404, "memory_not_found")
+
+
+def test_who_finds_no_place_to_wait_is_told_so_and_is_not_made_to_wait_again(alice: Person, deals: str):
+    endless = "with recursive x(a) as (select 1 union all select a + 1 from x) select count(*) from x"
+    with ThreadPoolExecutor(40) as crowd:
+        asked = [crowd.submit(free, alice, deals, endless) for _ in range(40)]
+        came = [one.result() for one in asked]
+    refused = [(one.status_code, envelope(one)) for one in came if not one.is_success]
+    assert {(status, one["code"], one["message"]) for status, one in refused} == {
+        (503, "grovekeeper_busy", "Too many queries are waiting; try again.")
+    }
+    assert max(one.elapsed.total_seconds() for one in came) < 9.5, "waited twice"

@@ -52,7 +52,7 @@ class Extraction:
     async def words(self, whose: str, media_type: str, size: int, chunks: AsyncIterable[bytes]) -> str:
         """The words of a file, "" for none. ``chunks`` is read only when it is worth it.
 
-        ``whose`` is who takes turns; ``grovekeeper_unavailable`` when too many wait for theirs.
+        ``whose`` is who takes turns; ``grovekeeper_busy`` when too many wait for theirs.
         """
         if media_type in _PLAIN:
             return await self._plain(chunks)

@@ -307,4 +307,4 @@ async def test_too_many_that_wait_are_told_to_come_back():
     await crowded.aclose()
     refused = [one for one in came if isinstance(one, GroveError)]
     assert len(refused) == 5
-    assert {one.code for one in refused} == {"grovekeeper_unavailable"}
+    assert {one.code for one in refused} == {"grovekeeper_busy"}
