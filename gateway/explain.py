@@ -30,18 +30,21 @@ _WORDS: Final = {
 }
 
 
-def explained(error: msgspec.ValidationError, kind: type[msgspec.Struct]) -> GroveError:
-    """``invalid_input`` with the field of ``kind`` at fault. Nothing of what was sent is repeated."""
+def explained(error: msgspec.ValidationError, kind: type[msgspec.Struct], within: str = "") -> GroveError:
+    """``invalid_input`` with the field of ``kind`` at fault, ``within`` another or the body. Nothing of what was sent
+    is repeated.
+    """
     parts = _AT.match(str(error))
     what, where = (str(error), None) if parts is None else (parts["what"], parts["where"])
-    param = _dotted(where or "$")
+    inner = _dotted(where or "$")
+    param = ".".join(one for one in (within, inner) if one)
     missing = _MISSING.fullmatch(what)
     if missing is not None:
         param = f"{param}.{missing['field']}" if param else missing["field"]
         return invalid(f"{param} is required.", param)
     if what.startswith("Invalid enum value"):
         # msgspec does not say which there are.
-        allowed = ", ".join(dict.fromkeys(_values([inspect.type_info(kind)], param.split("."))))
+        allowed = ", ".join(dict.fromkeys(_values([inspect.type_info(kind)], inner.split("."))))
         return invalid(f"{param} is one of {allowed}." if allowed else f"{param} is not one we know.", param)
     return invalid(f"{param or 'The body'} {_complaint(what)}.", param or None)
 

@@ -92,22 +92,25 @@ async def object_body(request: Request) -> bytes:
     return raw.strip()
 
 
-def decode(raw: bytes, kind: type[_Ask]) -> _Ask:
-    """``raw`` as ``kind``. Raises ``invalid_input`` naming the field at fault."""
+def decode(raw: bytes, kind: type[_Ask], within: str = "") -> _Ask:
+    """``raw`` as ``kind``. Raises ``invalid_input`` naming the field at fault; ``within`` is the one that all of it
+    is the value of, where that is not the body.
+    """
+    what = within or "The body"
     if not raw.isascii():
         _require_utf8(raw)
     if max(map(raw.count, _OPENING)) > MAX_DEPTH // 2 and _depth(raw) > MAX_DEPTH:
-        raise invalid(f"The body is nested more than {MAX_DEPTH} levels deep.")
+        raise invalid(f"{what} is nested more than {MAX_DEPTH} levels deep.", within or None)
     try:
         value = msgspec.json.decode(raw, type=kind)
     except msgspec.ValidationError as error:
-        raise explained(error, kind) from None
+        raise explained(error, kind, within) from None
     except msgspec.DecodeError as error:
-        raise invalid(f"The body is not valid JSON: {_reason(error)}.") from None
+        raise invalid(f"{what} is not valid JSON: {_reason(error)}.", within or None) from None
     except RecursionError:
-        raise invalid("The body is nested too deeply.") from None
+        raise invalid(f"{what} is nested too deeply.", within or None) from None
     if rb"\u0000" in raw:
-        _refuse_nul(value)
+        _refuse_nul(value, within)
     return value
 
 
@@ -136,9 +139,9 @@ def _depth(raw: bytes) -> int:
     return deepest
 
 
-def _refuse_nul(value: object) -> None:
+def _refuse_nul(value: object, within: str) -> None:
     """No text we read may hold NUL (Postgres keeps none); free-form JSON stays raw and may."""
-    for param, text in _texts(value, ""):
+    for param, text in _texts(value, within):
         if _NUL in text:
             raise invalid(f"{param} cannot contain the NUL character.", param)
 

@@ -72,7 +72,7 @@ class RecordsClient:
 
     async def list(self, memory_id: str, asked: schema.ListRecords) -> schema.RecordPage:
         """A page of records."""
-        selected = decode(asked.filters.encode(), Filter) if asked.filters else None
+        selected = decode(asked.filters.encode(), Filter, "filters") if asked.filters else None
         answer = await self._records.ListRecords(
             memory_pb2.ListRecordsRequest(
                 memory_id=memory_id,

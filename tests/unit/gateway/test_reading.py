@@ -288,3 +288,20 @@ def test_a_filter_is_bounded_in_size_and_depth():
         tree_of(_filter('{"or": [' + ",".join([one] * MAX_NODES) + "]}"))
     with pytest.raises(GroveError):
         tree_of(_filter('{"not": ' * (FILTER_DEPTH + 1) + one + "}" * (FILTER_DEPTH + 1)))
+
+
+@pytest.mark.parametrize(
+    ("raw", "param", "message"),
+    [
+        (b"[]", "filters", "filters must be an object"),
+        (b"{", "filters", "filters is not valid JSON"),
+        (b'{"and": {}}', "filters.and", "filters.and must be a list"),
+        (b'{"field": "a\\u0000"}', "filters.field", "filters.field cannot contain the NUL"),
+        (b'{"value": ' + b"[" * 200 + b"]" * 200 + b"}", "filters", "filters is nested more than"),
+    ],
+)
+def test_a_field_that_is_json_of_its_own_is_told_of_by_its_name(raw: bytes, param: str, message: str):
+    with pytest.raises(GroveError) as refused:
+        decode(raw, Filter, "filters")
+    assert (refused.value.code, refused.value.param) == ("invalid_input", param)
+    assert refused.value.message.startswith(message)
