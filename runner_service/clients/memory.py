@@ -37,6 +37,8 @@ _INTRODUCTION: Final = (
     "You work with memories that outlast this conversation. The memory tools read them and, where you may, write"
     " them; a memory is named by its id. You may walk from a memory to its parent and children."
 )
+_MAX_CHILDREN: Final = 16 * 1024
+"""Characters of a memory's children in the instructions; ``memory_list`` names the others."""
 
 
 class GrpcMemory:
@@ -102,9 +104,22 @@ def _told(primed: wire.Primed, access: str, default: str) -> Item:
     told: Item = memory | {"may": [one for one in may if one in cast("list[str]", memory["may"])]}
     if primed.memory.id == default:
         told["default"] = True
-    told["children"] = [projection.place(one) for one in primed.children]
+    told["children"] = children = _children(primed.children)
+    if left_out := max(primed.memory.children_count, len(primed.children)) - len(children):
+        told["children_left_out"] = left_out
     if primed.records:
         told["always_relevant"] = [projection.record(one) for one in primed.records]
+    return told
+
+
+def _children(places: Sequence[wire.Place]) -> list[Item]:
+    """Those that fit, in order: whoever may create children could otherwise fill every agent's instructions."""
+    told, size = list[Item](), 0
+    for child in map(projection.place, places):
+        length = len(line(child))
+        if size + length <= _MAX_CHILDREN:
+            size += length
+            told.append(child)
     return told
 
 

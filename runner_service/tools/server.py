@@ -213,6 +213,10 @@ class _Door:
         if self._caller(scope) is None or scope["path"] != _PATH:
             await _refuse(send, 401 if self._caller(scope) is None else 404)
             return
+        if scope["method"] != "POST":
+            # Nothing is ever sent unasked, so a stream to listen on would only be held open.
+            await _refuse(send, 405)
+            return
         body = await _whole(receive)
         if body is None:
             await _refuse(send, 413, _TOO_LARGE)
@@ -275,9 +279,11 @@ def _scope(ctx: ServerRequestContext[dict[str, Any]]) -> _Scope:
 def _arguments(ctx: ServerRequestContext[dict[str, Any]]) -> bytes:
     """A call's arguments, byte for byte."""
     try:
-        return bytes(_body.decode(_scope(ctx)[_BODY]).params.arguments)
+        arguments = bytes(_body.decode(_scope(ctx)[_BODY]).params.arguments)
     except msgspec.DecodeError:
         raise invalid("The arguments are not a JSON object.", "arguments") from None
+    # The protocol lets them be null where there are none.
+    return b"{}" if arguments == b"null" else arguments
 
 
 def _result(text: str, *, is_error: bool = False) -> types.CallToolResult:

@@ -1,12 +1,14 @@
 """A conversation that is compacted is primed again (Memories §9.1), and never otherwise."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.api.runner_service.cluster import Keys, whole
+from protos.memory.v1 import memory_pb2
+from tests.api.runner_service.cluster import Keys, Memories, Runner, whole
 from tests.api.runner_service.test_memory import attach, entry
 from tests.api.runner_service.test_without_memory import model_of
 from tests.fixtures.model_stub import Answer, ModelStub
@@ -55,3 +57,23 @@ async def test_instructions_change_after_a_compaction_and_only_then(
 def _block(request: dict[str, Any]) -> str:
     (block,) = [str(one["content"]) for one in request["messages"] if "<memory-data-" in str(one["content"])]
     return block
+
+
+async def test_children_do_not_fill_the_instructions(
+    product: tuple[Runner, Memories], stub: ModelStub
+) -> None:
+    runner, memories = product
+    team = await memories.create("Team")
+    for number in range(7):
+        described = memory_pb2.CreateMemoryRequest(
+            name=f"Child {number}", description="d" * 4_000, parent_id=team
+        )
+        await memories.memories.CreateMemory(described)
+    harness = await runner.harness(base="loop")
+    await attach(runner, harness.id, entry(team, "read"))
+    stub.say(Answer("Hello."))
+    await runner.run("hello", harness_id=harness.id)
+    block = _block(stub.requests[-1])
+    (told,) = json.loads(block.split("\n")[-2])["memories"]
+    assert len(told["children"]) == 4
+    assert told["children_left_out"] == 3

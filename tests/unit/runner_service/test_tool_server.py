@@ -130,6 +130,23 @@ async def test_a_body_beyond_reason_is_not_read_and_its_sender_is_told(
         assert len(desk.calls) == 1
 
 
+async def test_there_is_no_stream_to_listen_on(server: ToolServer) -> None:
+    """Whoever held one would hold it beyond its turn."""
+    async with (
+        server.open(session(), WRITING.attachments, WRITING, frozenset()) as access,
+        httpx.AsyncClient(timeout=5) as client,
+    ):
+        headers = {"Accept": "text/event-stream", "Authorization": f"Bearer {access.token}"}
+        assert (await client.get(access.url, headers=headers)).status_code == 405
+
+
+async def test_arguments_that_are_null_are_none(server: ToolServer) -> None:
+    call = '{"name":"memory_list","arguments":null}'
+    async with server.open(session(), WRITING.attachments, WRITING, frozenset()) as access:
+        answer = result(await post(access.url, access.token, "tools/call", call, "memory_list"))
+    assert unfenced(answer["content"][0]["text"]) == {"memories": ["hmem_1"]}
+
+
 async def test_a_call_whose_body_comes_after_its_turn_is_not_carried_out(
     server: ToolServer, desk: Desk
 ) -> None:
