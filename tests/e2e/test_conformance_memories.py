@@ -88,17 +88,7 @@ def tree(request: pytest.FixtureRequest, alice: Person) -> Tree:
 
 
 @pytest.mark.requirement(
-    "ME-2-01",
-    "ME-2-02",
-    "ME-2-05",
-    "ME-2-07",
-    "ME-2-11",
-    "ME-2-12",
-    "ME-3.1-04",
-    "ME-12-01",
-    "ME-14-01",
-    "SU-memories-01",
-    "SU-memories-02",
+    "ME-2-01", "ME-2-02", "ME-2-05", "ME-2-12", "ME-3.1-04", "ME-12-01", "ME-14-01", "SU-memories-02"
 )
 def test_a_child_lies_below_its_root_and_is_kept_by_the_same_provider(tree: Tree):
     root = read(ok(tree.send("GET", f"/{tree.root}")), Memory)
@@ -188,7 +178,9 @@ def test_a_recall_that_asks_for_nothing_is_422(tree: Tree):
         refusal(tree.send("POST", f"/{tree.child}/recall", nothing), 422, "memory_invalid")
 
 
-@pytest.mark.requirement("ME-4-05", "ME-5.3-01", "ME-5.3-02", "SU-memories-03", "SU-memories-04")
+@pytest.mark.requirement(
+    "ME-4-05", "ME-5.3-01", "ME-5.3-02", "SU-memories-03", "SU-memories-04", "SU-memories-01"
+)
 def test_a_change_is_a_version_and_history_keeps_them_oldest_first(tree: Tree):
     made = tree.remember(tree.child, CODE, attributes={"gate": "north"})
     path = f"/{tree.child}/records/{made.id}"
@@ -216,7 +208,14 @@ def test_a_record_is_not_reached_through_the_memory_above_it(tree: Tree):
 
 
 @pytest.mark.requirement(
-    "ME-5.2-01", "ME-5.2-02", "ME-5.2-04", "ME-5.2-08", "ME-14-01", "SU-memories-05", "SU-memories-06"
+    "ME-5.2-01",
+    "ME-5.2-02",
+    "ME-5.2-04",
+    "ME-5.2-08",
+    "ME-14-01",
+    "SU-memories-05",
+    "SU-memories-06",
+    "SU-memories-01",
 )
 def test_what_is_forgotten_is_left_out_and_what_is_erased_is_gone(tree: Tree):
     made = tree.remember(tree.child, CODE)
@@ -275,7 +274,7 @@ def test_a_file_that_nobody_uploaded_is_none_and_nothing_is_written(tree: Tree):
     assert ok(tree.send("GET", f"/{tree.child}/records"))["data"] == []
 
 
-@pytest.mark.requirement("ME-2-15", "ME-2-16", "ME-12-05", "ME-14-01")
+@pytest.mark.requirement("ME-2-15", "ME-2-16", "ME-12-05", "ME-14-01", "SU-memories-01")
 def test_a_memory_moves_anywhere_but_below_itself_and_is_deleted_with_what_is_below(tree: Tree):
     for place in (tree.child, tree.root):
         refusal(tree.send("PUT", f"/{tree.root}", {"parent_id": place}), 422, "memory_invalid")
@@ -283,6 +282,9 @@ def test_a_memory_moves_anywhere_but_below_itself_and_is_deleted_with_what_is_be
     assert (moved.parent_id, moved.ancestors) == (None, [])
     back = read(ok(tree.send("PUT", f"/{tree.child}", {"parent_id": tree.root, "name": "Gate"})), Memory)
     assert (back.parent_id, back.name, back.description) == (tree.root, "Gate", "The north gate.")
+    described = {"description": "The gate to the north."}
+    again = read(ok(tree.send("PUT", f"/{tree.child}", described)), Memory)
+    assert (again.parent_id, again.name, again.description) == (tree.root, "Gate", described["description"])
     made = tree.remember(tree.child, CODE)
     assert read(ok(tree.send("DELETE", f"/{tree.root}")), Memory).id == tree.root
     for gone in (tree.root, tree.child):

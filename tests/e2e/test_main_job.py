@@ -68,7 +68,7 @@ def without_trace(error: Json) -> Json:
     return {**error, "detail": {key: value for key, value in error["detail"].items() if key != "trace_id"}}
 
 
-@pytest.mark.requirement("ME-2-13", "ME-3.1-02")
+@pytest.mark.requirement("ME-2-13", "ME-3.1-02", "ME-2-05")
 def test_a_tree_is_seen_as_far_as_it_was_granted(company: Company):
     alice, bob, hanna, olaf = company.alice, company.bob, company.hanna, company.olaf
     assert names(alice.listing()) == names(hanna.listing()) == ["Company"]

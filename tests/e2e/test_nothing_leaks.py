@@ -48,7 +48,7 @@ def ids(memories: list[Json]) -> set[str]:
     return {one["id"] for one in memories}
 
 
-@pytest.mark.requirement("ME-3.1-02", "ME-3.2-01")
+@pytest.mark.requirement("ME-3.1-02", "ME-3.2-01", "ME-2-09")
 def test_a_grant_reaches_down_to_the_cutoff_and_not_beyond(grove: Grove):
     for memory in (grove.top, grove.open, grove.leaf):
         assert grove.bob.get(f"/v1/memories/{memory}")["privileges"] == ["read"]
@@ -127,7 +127,9 @@ def test_who_enters_at_a_branch_sees_nothing_of_the_way_there(grove: Grove):
 @pytest.mark.requirement("ME-3.1-09")
 def test_grants_name_only_nodes_and_people_as_far_as_they_reach(grove: Grove):
     seen = grove.carol.get(f"/v1/memories/{grove.inside}/grants")["data"]
-    assert {grant["memory_id"] for grant in seen} <= {grove.inside}
+    held = {(grant["memory_id"], grant["principal"], *grant["privileges"]) for grant in seen}
+    assert (grove.inside, grove.carol.principal, "read") in held
+    assert {memory for memory, *_ in held} == {grove.inside}
     assert grove.bob.principal not in {grant["principal"] for grant in seen}
 
 
@@ -153,7 +155,7 @@ def test_a_group_opens_what_its_members_may_and_closes_it_with_the_grant(stack: 
         assert erin.send("GET", f"/v1/memories/{memory}/records").status_code == 404
 
 
-@pytest.mark.requirement("ME-3.2-01")
+@pytest.mark.requirement("ME-3.2-01", "ME-2-15")
 def test_restricting_a_memory_closes_it_at_once(grove: Grove):
     assert grove.bob.send("GET", f"/v1/memories/{grove.leaf}").is_success
     grove.alice.put(f"/v1/memories/{grove.open}", {"restricted": True})

@@ -133,6 +133,7 @@ def test_the_schema_of_params_comes_back_byte_for_byte(alice: Person, deals: str
     assert f'"params":{written}' in alice.http.get(f"/v1/memories/{deals}/queries").text
 
 
+@pytest.mark.requirement("ME-5.1-07")
 def test_a_key_makes_defining_and_deleting_safe_to_repeat(alice: Person, deals: str):
     path = f"/v1/memories/{deals}/queries/about"
     once = {"Idempotency-Key": "define-1"}
@@ -187,7 +188,7 @@ def test_both_revisions_of_the_wire_show_records_their_own_way(alice: Person, de
     assert isinstance(alice.post(path, body)["results"][0]["record"]["content"], str)
 
 
-@pytest.mark.requirement("ME-6.4-10", "ME-6.5-05")
+@pytest.mark.requirement("ME-6.4-10", "ME-6.5-05", "ME-3.3-04")
 def test_nothing_of_another_memory_is_in_reach_and_references_say_what_a_reader_may_follow(
     alice: Person, bob: Person, deals: str
 ):

@@ -89,6 +89,7 @@ def test_a_snapshot_is_not_reached_through_another_memory(alice: Person):
         assert (refused.status_code, envelope(refused)["code"]) == (404, "grovekeeper_not_found")
 
 
+@pytest.mark.requirement("ME-5.1-07")
 def test_a_repeat_under_a_key_names_no_second_instant(alice: Person):
     memory, path = alice.plant("Sales"), "/v1/memories/{}/snapshots"
     key = {"Idempotency-Key": uuid.uuid4().hex}

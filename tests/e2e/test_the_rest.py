@@ -154,6 +154,30 @@ def test_what_was_placed_is_recorded_in_tokens_by_memory(alice: Person):
     assert primed["tokenizer"] == "o200k_base"
 
 
+@pytest.mark.requirement("ME-2-07", "ME-2-11")
+def test_a_memory_is_made_of_what_was_given_and_needs_a_name_only(alice: Person):
+    (native,) = [one for one in alice.get("/v1/memories/providers")["data"] if one["id"] == "native"]
+    bare = alice.post("/v1/memories", {"name": "Bare"})
+    assert (bare["name"], bare["description"], bare["parent_id"], bare["restricted"]) == (
+        "Bare",
+        "",
+        None,
+        False,
+    )
+    given: Json = {
+        "name": "Whole",
+        "description": "All that can be said.",
+        "parent_id": bare["id"],
+        "restricted": True,
+        "provider": native["id"],
+    }
+    made = alice.post("/v1/memories", given)
+    assert {name: made[name] for name in given} == given
+    answer = alice.send("POST", "/v1/memories", given | {"provider": "nowhere"})
+    refusal(answer, 422, "memory_unsupported")
+    refusal(alice.send("POST", "/v1/memories", {"description": "Nameless."}), 400, "invalid_input")
+
+
 @pytest.mark.requirement("ME-2-03")
 def test_what_the_server_writes_of_a_memory_cannot_be_supplied(alice: Person):
     forged: Json = {

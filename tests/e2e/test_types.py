@@ -184,6 +184,7 @@ def test_an_operation_is_a_version_and_answers_the_record(alice: Person, deal: s
     )
 
 
+@pytest.mark.requirement("ME-5.1-07")
 def test_a_repeated_operation_is_done_once(alice: Person, deal: str):
     memory, key = alice.plant("Sales"), {"Idempotency-Key": uuid.uuid4().hex}
     record = remember(alice, memory, deal, {"title": "Acme"})

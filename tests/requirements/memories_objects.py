@@ -38,7 +38,7 @@ OBJECTS = (
     ),
     defined(
         "ME-2-14",
-        "A listing with ancestor answers every descendant the caller may read, and nothing beside them.",
+        "A listing with ancestor answers every descendant the caller may read, and none that it holds nothing on.",
     ),
     defined(
         "ME-2-15", "A memory is renamed, described anew, restricted and moved by PUT; what is absent stays."

@@ -29,7 +29,7 @@ def ids(page: wire.NodePage) -> list[str]:
     return [node.id for node in page.nodes]
 
 
-@pytest.mark.requirement("ME-3.1-04")
+@pytest.mark.requirement("ME-3.1-04", "ME-2-05")
 async def test_a_creator_holds_everything_and_it_flows_down(alice: Bearer):
     root = await alice.create()
     child = await alice.create(root.id)

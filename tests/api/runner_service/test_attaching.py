@@ -103,6 +103,7 @@ async def test_detaching_leaves_the_grant(product: Product) -> None:
     assert f"harness:{harness.id}" in {one.principal for one in grants.grants}
 
 
+@pytest.mark.requirement("ME-5.1-07")
 async def test_a_repeat_grants_and_attaches_nothing_again(product: Product) -> None:
     runner, memories = product
     team = await memories.create("Team")

@@ -11,7 +11,7 @@ from tests.contract.providers.subject import ALICE, Subject, episode, words
 SIGNALS = ("query", "text", "filters")
 
 
-@pytest.mark.requirement("ME-5.1-06", "ME-5.2-09", "ME-5.3-07", "ME-9.2-05", "ME-10.2-01")
+@pytest.mark.requirement("ME-5.1-06", "ME-5.3-07", "ME-9.2-05", "ME-10.2-01", "ME-3.3-03")
 async def test_the_document_speaks_the_chapters_words(subject: Subject):
     declared = subject.adapter.capabilities
     assert declared.isolation in {"container", "enforced_filter"}

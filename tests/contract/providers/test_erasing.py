@@ -43,13 +43,17 @@ def traces(settings: Settings, *needles: str) -> list[str]:
 async def test_an_erased_record_is_gone_from_every_read(subject: Subject):
     memory = subject.memory()
     one = await subject.state(memory, "Acme renews in March.")
-    await subject.revise(one, "Acme renews in April.")
+    revised = await subject.revise(one, "Acme renews in April.")
     other = await subject.state(memory, "The cat sleeps on the sofa.")
     erased = await subject.adapter.erase(memory, [one.id], Stamp(ALICE))
     assert (erased.erased, erased.unreachable) == ((one.id,), ())
     assert await subject.listed(memory, include=Include.ALL) == ["The cat sleeps on the sofa."]
     answer = await subject.ask(memory, "when does Acme renew?", text="Acme", include=Include.ALL)
     assert [hit.record.id for hit in answer.hits] == [other.id]
+    for instant in (one.written_at, revised.written_at):
+        then = await subject.ask(memory, text="Acme", include=Include.ALL, as_of=instant)
+        page = await subject.adapter.list(memory, Selection(include=Include.ALL, as_of=instant), Page())
+        assert (then.hits, page.records) == ((), ())
     assert await subject.adapter.exist([(memory, one.id)]) == frozenset()
     assert [record.id for record in await subject.adapter.prime(memory)] == [other.id]
     for attempt in (
@@ -120,7 +124,7 @@ async def test_derived_copies_are_followed_at_any_remove_and_in_any_version(subj
     assert await subject.adapter.get(memory, kept.id, None) == kept
 
 
-@pytest.mark.requirement("ME-5.2-08", "ME-10.3-03")
+@pytest.mark.requirement("ME-5.2-08", "ME-10.3-03", "ME-5.2-09")
 async def test_a_copy_in_another_memory_is_reported_and_not_touched(subject: Subject):
     private, shared = subject.memory(), subject.memory()
     source = await subject.state(private, "Acme renews in March.")
@@ -129,6 +133,7 @@ async def test_a_copy_in_another_memory_is_reported_and_not_touched(subject: Sub
     )
     erased = await subject.adapter.erase(private, [source.id], Stamp(ALICE))
     assert (erased.erased, erased.unreachable) == ((source.id,), (copy.id,))
+    assert subject.adapter.capabilities.erase_unreachable == "reported"
     assert await subject.adapter.get(shared, copy.id, None) == copy
 
 

@@ -59,7 +59,7 @@ async def test_reads_of_one_memory_show_nothing_of_another(subject: Subject):
     assert [one.id for one in await subject.adapter.prime(mine)] == [own.id]
 
 
-@pytest.mark.requirement("ME-3.3-04", "ME-6.1-01", "ME-10.3-01")
+@pytest.mark.requirement("ME-6.1-01", "ME-10.3-01")
 async def test_a_recall_searches_exactly_the_memories_named(subject: Subject):
     memories = [subject.memory() for _ in range(3)]
     for n, memory in enumerate(memories):
@@ -100,7 +100,6 @@ async def test_records_exist_only_under_their_own_memory(subject: Subject):
     assert await subject.adapter.exist([]) == frozenset()
 
 
-@pytest.mark.requirement("ME-4.2-01")
 async def test_a_reference_into_another_memory_is_kept_and_lets_nothing_through(subject: Subject):
     mine, theirs = subject.memory(), subject.memory()
     secret = await subject.state(theirs, "The safe opens with 4711.")

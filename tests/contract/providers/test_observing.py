@@ -207,6 +207,7 @@ def _poisoned(record: Record) -> Sequence[Draft]:
     return derive(record)
 
 
+@pytest.mark.requirement("ME-5.1-03")
 async def test_a_poisoned_episode_fails_its_job_in_words_and_the_others_go_on(bench: Bench):
     subject = bench.native(derived_by=_poisoned)
     memory = subject.memory()

@@ -23,7 +23,7 @@ MARCH = datetime(2026, 3, 1, tzinfo=UTC)
 APRIL = datetime(2026, 4, 1, 12, 30, 0, 123456, tzinfo=UTC)
 
 
-@pytest.mark.requirement("ME-4-07", "ME-5.1-05")
+@pytest.mark.requirement("ME-4-07", "ME-5.1-05", "ME-4.2-01")
 async def test_what_is_remembered_reads_back_as_it_was_stated(subject: Subject):
     memory, other = subject.memory(), subject.memory()
     draft = Draft(

@@ -59,6 +59,7 @@ def text(words: str, role: str = "") -> Part:
     return Part(type="text", text=words, role=role)
 
 
+@pytest.mark.requirement("ME-4-01", "ME-4-07")
 def test_a_record_reads_as_the_chapter_prints_it():
     printed = msgspec.json.encode(
         ORIGINAL.record(record(text("Acme renews."), attributes=b'{"account": "acme", "price": 1.10}'))
@@ -74,6 +75,7 @@ def test_a_record_reads_as_the_chapter_prints_it():
     )
 
 
+@pytest.mark.requirement("ME-4-06")
 def test_what_a_record_supersedes_is_there_only_when_it_was_named():
     assert "supersedes" not in read(ORIGINAL.record(record(text("a"))))
     assert read(ORIGINAL.record(record(text("a"), supersedes="hrec_0")))["supersedes"] == "hrec_0"

@@ -248,6 +248,10 @@ class Keeper:
     records: list[Record] = field(default_factory=list[Record])
     asked: list[tuple[str, ...]] = field(default_factory=list[tuple[str, ...]])
     stamps: list[Stamp] = field(default_factory=list[Stamp])
+    names: tuple[str, ...] = ("native",)
+    looked_up: list[tuple[str, frozenset[tuple[str, str]]]] = field(
+        default_factory=list[tuple[str, frozenset[tuple[str, str]]]]
+    )
     max_depth: int = 3
     files: bool = False
     erases: bool = True
@@ -257,7 +261,9 @@ class Keeper:
     erased_in: list[str] = field(default_factory=list[str])
 
     async def describe(self) -> tuple[Capabilities, ...]:
-        return (Capabilities("native", self.max_depth, self.files, self.erases, payload=None),)
+        return tuple(
+            Capabilities(one, self.max_depth, self.files, self.erases, payload=None) for one in self.names
+        )
 
     async def observe(self, address: Address, episodes: Sequence[Stated], stamp: Stamp) -> Observed:
         self.stamps.append(stamp)
@@ -315,6 +321,7 @@ class Keeper:
         return {one: sum(record.memory_id == one for record in self.records) for one in memory_ids}
 
     async def exist(self, provider: str, records: Sequence[tuple[str, str]]) -> frozenset[tuple[str, str]]:
+        self.looked_up.append((provider, frozenset(records)))
         there = {(one.memory_id, one.id) for one in self.records}
         return frozenset(there.intersection(records))
 

@@ -40,10 +40,12 @@ class House:
 @pytest.mark.requirement("ME-2-07")
 async def test_a_child_inherits_its_parents_provider() -> None:
     house = House()
-    root = await house.create()
+    house.keeper.names = ("native", "folder")
+    root = await house.create(provider="folder")
     child = await house.memories.get(await house.create(parent=root))
-    assert child.description.provider == "native"
+    assert child.description.provider == "folder"
     assert child.node.parent_id == root
+    assert (await house.memories.get(await house.create())).description.provider == "native"
 
 
 async def test_a_repeated_key_answers_the_first_memory_and_makes_no_other() -> None:

@@ -138,6 +138,19 @@ async def test_a_readable_target_can_be_followed() -> None:
     assert listed.records[0].references == (Reference("derived_from", "b", "hrec_2", available=True),)
 
 
+@pytest.mark.requirement("ME-4.2-01")
+async def test_a_target_is_looked_for_at_the_provider_that_keeps_it() -> None:
+    house = House("a", "b")
+    house.shelf.put("b", provider="folder")
+    house.hold("b", "hrec_2")
+    source = house.hold("a", "hrec_1", Reference("about", "a", "hrec_1"), Reference("about", "b", "hrec_2"))
+    assert all(one.available for one in (await house.records.get("a", source.id, None)).references)
+    assert sorted(house.keeper.looked_up) == [
+        ("folder", frozenset({("b", "hrec_2")})),
+        ("native", frozenset({("a", "hrec_1")})),
+    ]
+
+
 async def test_a_writer_sees_how_its_job_stands_but_not_the_records() -> None:
     house = House("a")
     house.hold("a", "hrec_1")
