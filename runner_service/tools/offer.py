@@ -31,6 +31,8 @@ _MAX_OPERATIONS: Final = 40
 _MAX_SCHEMA: Final = 8 * 1024
 _MAX_DEPTH: Final = 8
 _MAX_VALUE: Final = 80
+_MAX_WORDS: Final = 3
+"""A value of more words is a sentence, which could tell an agent what to do."""
 _FIELD: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 _PLAIN: Final = frozenset(
     [
@@ -140,7 +142,9 @@ def _plain(value: object) -> object:
         case bool() | int() | float() | None:
             return value
         case str() if (
-            len(value) <= _MAX_VALUE and quoted(value, _MAX_VALUE) == msgspec.json.encode(value).decode()
+            len(value) <= _MAX_VALUE
+            and len(value.split()) <= _MAX_WORDS
+            and quoted(value, _MAX_VALUE) == msgspec.json.encode(value).decode()
         ):
             return value
         case list():
