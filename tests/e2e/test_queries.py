@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import pytest
 
-from tests.e2e.caller import Json
+from tests.e2e.caller import Json, text_of
 from tests.e2e.people import Person, envelope
 
 ABOUT: Json = {
@@ -243,3 +243,21 @@ def test_who_finds_no_place_to_wait_is_told_so_and_is_not_made_to_wait_again(ali
         (503, "grovekeeper_busy", "Too many queries are waiting; try again.")
     }
     assert max(one.elapsed.total_seconds() for one in came) < 9.5, "waited twice"
+
+
+@pytest.mark.requirement("ME-9.1-09", "ME-9.1-10", "ME-9.1-11")
+def test_the_agent_without_a_model_runs_queries_and_operations_too(alice: Person, deals: str):
+    alice.put(f"/v1/memories/{deals}/queries/about", ABOUT)
+    task = alice.post(
+        f"/v1/memories/{deals}/records", {"type": "x.task", "attributes": {"title": "Ring Acme."}}
+    )
+    harness = alice.harness("Desk", {"memory_id": deals, "access": "write"})
+
+    def said(text: str) -> str:
+        return text_of(alice.run(text, harness))
+
+    assert "Acme pays 20." in said('Run about with {"account": "acme", "least": 15}')
+    assert '"rows":[[3]]' in said("Query sql: select count(*) from records where type = 'fact'")
+    assert '"status":"done"' in said(f"Do complete on {task['id']}")
+    assert said("Run nothing_like_it").startswith("The memory refused: ")
+    assert alice.get(f"/v1/memories/{deals}/records/{task['id']}")["attributes"]["status"] == "done"

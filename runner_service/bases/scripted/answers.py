@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import cast
 
-from runner_service.domain.fence import unfenced
+from runner_service.domain.fence import enclosed, unfenced
 from runner_service.domain.model import Item
 
 __all__ = ["say"]
@@ -29,7 +29,7 @@ def say(tool: str, output: str, *, failed: bool) -> str:
         case "memory_forget":
             return f"Forgot {data['record']}: {data['content']}"
         case _:
-            return output
+            return f"It answered: {enclosed(output)}"
 
 
 def _recalled(data: Item) -> str:

@@ -1,4 +1,5 @@
 import pytest
+from msgspec import Raw
 
 from runner_service.bases.scripted.answers import say
 from runner_service.bases.scripted.grammar import MAX_COUNT, Call, Count, Reply, Unknown, read_command
@@ -28,6 +29,27 @@ from runner_service.domain.fence import fenced
         ("Forget hrec_1.", Call("memory_forget", {"record": "hrec_1"})),
         ("Forget hrec_1 in Notes", Call("memory_forget", {"record": "hrec_1"}, "Notes")),
         ("List memories", Call("memory_list", {})),
+        ("Run open_deals", Call("memory_run_query", {"name": "open_deals"})),
+        (
+            'run open_deals in Sales with {"least": 1.10, "id": 12345678901234567890}',
+            Call(
+                "memory_run_query",
+                {"name": "open_deals", "params": Raw(b'{"least": 1.10, "id": 12345678901234567890}')},
+                "Sales",
+            ),
+        ),
+        (
+            "Query sql in Sales: select ':a' from records",
+            Call("memory_query", {"language": "sql", "statement": "select ':a' from records"}, "Sales"),
+        ),
+        ("Do complete on hrec_1", Call("memory_operate", {"record": "hrec_1", "operation": "complete"})),
+        (
+            'do note on hrec_1 with {"a": {"b": "c"}}.',
+            Call(
+                "memory_operate",
+                {"record": "hrec_1", "operation": "note", "input": Raw(b'{"a": {"b": "c"}}')},
+            ),
+        ),
     ],
 )
 def test_the_grammar_means_what_it_says(text: str, meant: object) -> None:
@@ -44,6 +66,8 @@ def test_the_grammar_means_what_it_says(text: str, meant: object) -> None:
         f"Count slowly from 0 to {MAX_COUNT}, one number per line.",
         "Recall:",
         "Forget it all please",
+        "Run open_deals with {not json}",
+        "Do complete",
     ],
 )
 def test_anything_else_is_not_understood(text: str) -> None:
@@ -55,6 +79,11 @@ def test_what_was_recalled_is_said_with_its_writer() -> None:
     hit = {"content": "Renews in March.", "type": "fact", "written_by": "person:ana", "memory_name": "Sales"}
     said = say("memory_recall", fenced({"results": [hit], "abstain": False}), failed=False)
     assert said == "In Sales:\n- Renews in March. (fact, written by person:ana)"
+
+
+def test_what_a_query_answered_is_said_as_it_stands() -> None:
+    output = fenced({"columns": ["n"], "rows": [Raw(b"[1.10]")]})
+    assert say("memory_run_query", output, failed=False) == 'It answered: {"columns":["n"],"rows":[[1.10]]}'
 
 
 def test_a_memory_that_abstains_is_not_quoted() -> None:
