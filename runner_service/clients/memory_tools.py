@@ -137,6 +137,8 @@ class GrpcToolMemory:
     async def _get(self, call: Get) -> Item:
         if call.history:
             asked = wire.HistoryRequest(memory_id=call.memory, record_id=call.record)
+            if call.as_of:
+                asked.as_of.CopyFrom(timestamp(call.as_of, "as_of"))
             answer = await self._records.History(asked)
             return {"versions": [projection.record(one) for one in answer.versions]}
         request = wire.GetRecordRequest(memory_id=call.memory, record_id=call.record)

@@ -95,7 +95,7 @@ TOOLS: Final[Mapping[str, Tool]] = {
         ),
         _tool(
             "memory_get",
-            "Read one record by its id, now or as it was; with history, all its versions.",
+            "Read one record by its id, now or as it was; with history, all the versions it has or had then.",
             ["record"],
             writes=False,
             memory=_HERE,

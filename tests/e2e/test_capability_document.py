@@ -305,7 +305,9 @@ def test_no_word_of_the_document_goes_undriven(alice: Person):
     assert {*declared_by(alice)} == {"id", *DRIVES}
 
 
-@pytest.mark.requirement("ME-10.2-07", "ME-10.3-02")
+@pytest.mark.requirement(
+    "ME-10.2-07", "ME-10.3-02", "ME-6.1-06", "ME-6.5-02", "ME-10.2-02", "ME-10.2-03", "ME-10.2-04"
+)
 @pytest.mark.parametrize("word", DRIVES)
 def test_what_is_declared_is_done_and_what_is_not_is_refused_or_named(alice: Person, word: str):
     DRIVES[word](alice, alice.plant("Driven"), declared_by(alice)[word])

@@ -153,9 +153,7 @@ def test_a_recall_finds_what_is_below_and_says_where_it_is_and_what_is_around(tr
         assert tree.found(tree.child, text="canteen", **depth) == set()
 
 
-@pytest.mark.requirement(
-    "ME-6.2-02", "ME-6.2-03", "ME-6.2-05", "ME-6.3-01", "ME-10.2-06", "ME-14-01", "SU-memories-08"
-)
+@pytest.mark.requirement("ME-6.2-02", "ME-6.2-03", "ME-6.2-05", "ME-6.3-01", "ME-14-01", "ME-6.2-04")
 def test_only_a_signal_the_provider_does_not_declare_is_degraded(tree: Tree):
     fact = tree.remember(tree.child, CODE, attributes={"gate": "north"}).id
     signals: Json = {
@@ -195,7 +193,7 @@ def test_a_change_is_a_version_and_history_keeps_them_oldest_first(tree: Tree):
     assert history[0].time.invalidated_at == revised.time.written_at
 
 
-@pytest.mark.requirement("ME-12-03", "ME-14-01")
+@pytest.mark.requirement("ME-12-03", "ME-14-01", "ME-6.1-01")
 def test_a_record_is_not_reached_through_the_memory_above_it(tree: Tree):
     made = tree.remember(tree.child, CODE)
     for method, body in (("GET", None), ("PATCH", {"content": "Changed."}), ("DELETE", None)):
@@ -216,6 +214,7 @@ def test_a_record_is_not_reached_through_the_memory_above_it(tree: Tree):
     "SU-memories-05",
     "SU-memories-06",
     "SU-memories-01",
+    "SU-memories-10",
 )
 def test_what_is_forgotten_is_left_out_and_what_is_erased_is_gone(tree: Tree):
     made = tree.remember(tree.child, CODE)
@@ -236,7 +235,7 @@ def test_what_is_forgotten_is_left_out_and_what_is_erased_is_gone(tree: Tree):
     assert ok(tree.send("GET", f"/{tree.child}/records?include=all"))["data"] == []
 
 
-@pytest.mark.requirement("SU-revisions-02", "SU-revisions-03", "SU-revisions-09")
+@pytest.mark.requirement("SU-revisions-02", "SU-revisions-03", "SU-revisions-09", "SU-revisions-10")
 def test_content_of_several_parts_keeps_their_order(tree: Tree):
     parts = [
         {"type": "text", "text": "Who holds the key?", "role": "user"},

@@ -86,8 +86,9 @@ def test_a_picture_is_kept_with_its_words_and_read_back(alice: Person):
         {"type": "file", "file": record["content"]["file"], "text": "A walrus on an ice floe"}
     ]
     for tail in ("", "/0", "?version=1"):
-        answer = content(alice, record, tail)
-        assert (answer.status_code, answer.content) == (200, picture)
+        for revision in ("original", "post3"):
+            answer = content(alice, record, tail, UHP_Memories_Revision=revision)
+            assert (answer.status_code, answer.content) == (200, picture)
     assert answer.headers["content-type"] == "image/png"
     assert answer.headers["x-content-type-options"] == "nosniff"
     assert answer.headers["content-disposition"].startswith('attachment; filename="walrus.png"')

@@ -85,7 +85,7 @@ def test_pages_are_cut_from_what_is_seen(grove: Grove):
     assert (ids(page["data"]), page["next_cursor"]) == ({grove.open}, None)
 
 
-@pytest.mark.requirement("ME-3.2-01", "ME-6.1-04")
+@pytest.mark.requirement("ME-3.2-01")
 def test_a_deep_recall_finds_nothing_behind_the_cutoff(grove: Grove):
     for headers in ({}, {"UHP-Memories-Revision": "post3"}):
         for body in ({"query": SECRET, "depth": 9}, {"text": "vault", "depth": 9}, {"query": SECRET}):

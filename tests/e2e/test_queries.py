@@ -52,7 +52,7 @@ def test_a_named_query_is_defined_listed_run_replaced_and_deleted(alice: Person,
         deals,
         "read",
     )
-    assert made["params"] == ABOUT["params"]
+    assert {name: made[name] for name in ABOUT} == ABOUT
     assert made["written_by"] == {"kind": "person", "id": alice.principal.partition(":")[2]}
     assert alice.get(path) == {"data": [made], "next_cursor": None}
 
@@ -88,7 +88,6 @@ def test_params_that_do_not_fit_are_refused_by_name(alice: Person, deals: str):
     assert alice.http.post(path, content=b"").status_code == 422
 
 
-@pytest.mark.requirement("ME-6.5-02")
 @pytest.mark.parametrize(
     ("name", "change", "code"),
     [
@@ -202,6 +201,10 @@ def test_nothing_of_another_memory_is_in_reach_and_references_say_what_a_reader_
     told = 'select rel, memory_id, target_record_id from "references" where record_id = :id'
     assert rows(bob, deals, told, id=shown) == [[None, secret, hidden]]
     assert rows(alice, deals, told, id=shown) == [["told_by", secret, hidden]]
+    everything = {"description": "All there is.", "language": "sql", "body": "select content from versions"}
+    alice.put(f"/v1/memories/{deals}/queries/everything", everything)
+    named = bob.post(f"/v1/memories/{deals}/queries/everything", {})["rows"]
+    assert sorted(named) == [["Acme pays 10."], ["Acme pays 20."], ["Blue pays 30."], ["See the codes."]]
     found = free(bob, deals, "select * from records where id = :id", params={"id": hidden}).json()
     assert (found["results"], found["abstain"]) == ([], True)
     # A row that a statement made up to look like a record is a row.

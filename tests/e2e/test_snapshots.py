@@ -161,7 +161,9 @@ def test_a_memory_that_moved_since_is_read_where_it_is(alice: Person):
     assert shallow["degraded"] == []
 
 
-@pytest.mark.requirement("ME-9.1-17", "ME-9.2-01", "ME-9.2-02", "ME-9.2-03", "ME-9.2-04", "ME-12-08")
+@pytest.mark.requirement(
+    "ME-9.1-17", "ME-9.2-01", "ME-9.2-02", "ME-9.2-03", "ME-9.2-04", "ME-12-08", "ME-9.2-06"
+)
 def test_consolidation_runs_are_what_the_provider_does_not_do(alice: Person):
     memory = alice.plant("Sales")
     refused = alice.send("POST", f"/v1/memories/{memory}/consolidations", {"budget": {"limit": 1}})

@@ -48,6 +48,24 @@ def test_core_types_and_extensions_are_written_and_others_refused(alice: Person)
         )
 
 
+@pytest.mark.requirement("ME-9-01", "ME-9-02", "ME-12-04", "ME-12-06")
+def test_a_list_of_memories_replaces_the_one_before_and_an_empty_one_detaches_all(alice: Person):
+    one, two, three = (alice.plant(name) for name in ("One", "Two", "Three"))
+    first = {"memories": [{"memory_id": one, "access": "read"}, {"memory_id": two, "access": "read"}]}
+    path = f"/v1/harnesses/{alice.harness('Desk')}/memories"
+    refusal(alice.send("GET", path), 404, "memories_not_attached")
+    for body in (
+        first,
+        {"memories": [{"memory_id": three, "access": "write", "default": True}, first["memories"][1]]},
+    ):
+        assert alice.put(path, body) == alice.get(path) == body
+        defaults = [{"memory_id": name, "access": "write", "default": True} for name in (one, two)]
+        refusal(alice.send("PUT", path, {"memories": defaults}), 422, "memory_invalid")
+        assert alice.get(path) == body
+    assert alice.put(path, {"memories": []}) == {"memories": []}
+    refusal(alice.send("GET", path), 404, "memories_not_attached")
+
+
 @pytest.mark.requirement("ME-9-06")
 def test_detaching_leaves_the_grant(alice: Person):
     memory = alice.plant("Desk")

@@ -79,7 +79,11 @@ def test_every_type_is_listed_with_where_it_comes_from(alice: Person, deal: str)
         deal: "api",
     }
     assert [one["name"] for one in listed["x.calendar.event"]["operations"]] == ["reschedule", "free_slots"]
-    assert listed[deal]["schema"] == DEAL["schema"]
+    assert {name: listed[deal][name] for name in ("description", "schema", "text")} == {
+        name: DEAL[name] for name in ("description", "schema", "text")
+    }
+    assert listed["fact"]["description"]
+    assert listed["fact"]["text"] == "the content"
     native = next(one for one in alice.get("/v1/memories/providers")["data"] if one["id"] == "native")
     assert native["types"] is True
 
@@ -154,7 +158,29 @@ def test_recall_finds_it_by_any_projected_field(alice: Person, deal: str):
     assert found(alice, memory, text="vanilla") == [record["id"]]
 
 
-@pytest.mark.requirement("ME-8-02", "ME-8-04")
+@pytest.mark.requirement("ME-8-02")
+def test_a_record_of_an_extension_type_is_a_record(alice: Person, bob: Person, deal: str):
+    memory, other = alice.plant("Sales"), bob.plant("Notes")
+    made = remember(alice, memory, deal, {"title": "Acme"})
+    path, target = path_of(made), {"memory_id": memory, "record_id": made["id"]}
+    note = bob.fact(other, "See the deal.", references=[{"rel": "about", **target}])
+
+    def reference() -> Json:
+        (found,) = bob.get(f"/v1/memories/{other}/records/{note}")["references"]
+        return found
+
+    assert bob.send("GET", path).status_code == 404
+    assert reference() == {**target, "available": False}
+    alice.give(memory, bob, "read")
+    assert bob.get(path) == made
+    assert reference() == {"rel": "about", **target}
+    assert envelope(bob.send("PATCH", path, {"attributes": {"title": "Bolt"}}))["code"] == "memory_forbidden"
+    assert alice.call("PATCH", path, {"attributes": {"title": "Acme, again"}})["version"] == 2
+    history = bob.get(f"{path}/history")["data"]
+    assert [(one["version"], one["status"]) for one in history] == [(1, "superseded"), (2, "active")]
+
+
+@pytest.mark.requirement("ME-8-04")
 @pytest.mark.parametrize("revision", ["original", "post3"])
 def test_an_operation_is_a_version_and_answers_the_record(alice: Person, deal: str, revision: str):
     memory = alice.plant("Sales")

@@ -95,6 +95,32 @@ def test_both_revisions_read_and_write_the_same_records(alice: Person):
     assert read["content"] == [{"type": "text", "text": "Owls fly."}]
 
 
+@pytest.mark.requirement("ME-6.2-06")
+def test_a_recall_looks_at_what_it_was_told_to_and_answers_no_more(alice: Person):
+    memory = alice.plant("Owls")
+    path = f"/v1/memories/{memory}/records"
+    note = alice.post(path, {"type": "note", "content": "Owls fly at night."})
+    revised = alice.post(path, {"type": "fact", "content": "Owls fly at noon."})
+    alice.call("PATCH", f"{path}/{revised['id']}", {"content": "Owls fly at dusk."})
+    gone = alice.fact(memory, "Owls fly backwards.")
+    alice.delete(f"{path}/{gone}")
+    then = revised["time"]["written_at"]
+    for asked, found in (
+        ({}, {"Owls fly at night.", "Owls fly at dusk."}),
+        ({"types": ["note", "link"]}, {note["content"]}),
+        ({"as_of": then}, {"Owls fly at night.", "Owls fly at noon."}),
+        ({"include": "superseded"}, {"Owls fly at noon."}),
+        ({"include": "forgotten"}, {"Owls fly backwards."}),
+        (
+            {"include": "all"},
+            {"Owls fly at night.", "Owls fly at noon.", "Owls fly at dusk.", "Owls fly backwards."},
+        ),
+        ({"include": "forgotten", "as_of": then}, set[str]()),
+    ):
+        assert {*alice.found(memory, "owls", text="owls", **asked)} == found, asked
+    assert len(alice.found(memory, "owls", limit=1)) == 1
+
+
 @pytest.mark.requirement("SU-revisions-05", "SU-revisions-06")
 def test_the_later_revision_recalls_below_and_says_where(alice: Person):
     top = alice.plant("Top")

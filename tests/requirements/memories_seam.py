@@ -69,6 +69,7 @@ SEAM = (
         "ME-9.1-18",
         "Whoever attaches a memory whose provider is outside the server is told that every turn will be sent to it.",
     ),
+    defined("ME-9.1-19", "The attached memories are where an agent starts, and it is told which they are."),
     # --- 9.2 Consolidation runs
     defined(
         "ME-9.2-01",
@@ -83,6 +84,11 @@ SEAM = (
         not_offered=_RUNS,
     ),
     defined("ME-9.2-05", "A provider declares consolidate as runs, trigger or false."),
+    defined(
+        "ME-9.2-06",
+        "A run whose budget ran out is stopped: what was done stays done, and the next run goes on from there.",
+        not_offered=_RUNS,
+    ),
     # --- 10.1 The contract
     defined(
         "ME-10.1-01",

@@ -204,6 +204,7 @@ SURFACE = (
         "SU-memories-09",
         "A filter is field, op and value, or a tree of and, or, not; the ops are eq ne in nin gt gte lt lte exists.",
     ),
+    defined("SU-memories-10", "A delete of a record answers the record as it was closed."),
     # --- Two revisions of the Memories chapter
     defined(
         "SU-revisions-01",
@@ -231,4 +232,5 @@ SURFACE = (
         "SU-revisions-09",
         "Several parts read in original as their text, joined, with parts beside it, so that nothing is lost.",
     ),
+    defined("SU-revisions-10", "A part of an x. type is carried unchanged."),
 )

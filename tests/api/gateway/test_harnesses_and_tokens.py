@@ -165,6 +165,19 @@ async def test_attached_memories_name_their_default(alice: httpx.AsyncClient, sc
     assert script.only("SetMemories").memories[1].is_default
 
 
+@pytest.mark.requirement("ME-9.1-18")
+async def test_what_has_to_be_told_of_an_attached_memory_is_told(alice: httpx.AsyncClient, script: Script):
+    told = {"code": "memory_outside", "memory_id": "hmem_1", "message": "Every turn will be sent to it."}
+    script.answers["SetMemories"] = script.answers["GetMemories"] = runner_pb2.MemoriesResponse(
+        memories=[runner_pb2.Attachment(memory_id="hmem_1", access="read")],
+        notices=[runner_pb2.Notice(**told)],
+    )
+    body = {"memories": [{"memory_id": "hmem_1", "access": "read"}]}
+    path = "/v1/harnesses/chrn_1/memories"
+    for answer in (await alice.put(path, json=body), await alice.get(path)):
+        assert answer.json() == {**body, "notices": [told]}
+
+
 @pytest.mark.parametrize(
     ("entry", "param"),
     [

@@ -146,8 +146,9 @@ async def test_grants_read_with_the_node_they_sit_on(alice: httpx.AsyncClient, s
 
 
 @pytest.mark.requirement("ME-10.2-01", "ME-10.2-02", "ME-10.2-03", "ME-10.2-04", "SU-revisions-08")
+@pytest.mark.parametrize("revision", ["original", "post3"])
 async def test_a_capability_document_has_the_fields_of_both_revisions(
-    alice: httpx.AsyncClient, script: Script
+    alice: httpx.AsyncClient, script: Script, revision: str
 ):
     native = record_pb2.Capabilities(
         id="native",
@@ -173,7 +174,7 @@ async def test_a_capability_document_has_the_fields_of_both_revisions(
         outside=True,
     )
     script.answers["ListProviders"] = memory_pb2.ListProvidersResponse(providers=[native])
-    answer = await alice.get("/v1/memories/providers")
+    answer = await alice.get("/v1/memories/providers", headers={"UHP-Memories-Revision": revision})
     assert answer.json() == {
         "data": [
             {
@@ -400,6 +401,7 @@ async def test_a_list_of_records_takes_types_filters_and_an_instant(alice: httpx
     assert (sent.include, sent.page.limit) == (record_pb2.INCLUDE_ALL, 2)
 
 
+@pytest.mark.requirement("SU-revisions-05")
 @pytest.mark.parametrize(
     ("revision", "asked", "sent_depth"),
     [(None, {}, None), (None, {"depth": 2}, 2), ("post3", {}, -1), ("post3", {"depth": 0}, 0)],
@@ -463,9 +465,17 @@ async def test_an_erase_says_what_it_could_not_reach(alice: httpx.AsyncClient, s
 
 @pytest.mark.requirement("SU-memories-03")
 async def test_history_is_oldest_first_under_both_revisions(alice: httpx.AsyncClient, script: Script):
-    script.answers["History"] = memory_pb2.HistoryResponse(versions=[FACT, FACT])
+    first = record_pb2.Record()
+    first.CopyFrom(FACT)
+    first.version, first.status = 2, record_pb2.STATUS_SUPERSEDED
+    script.answers["History"] = memory_pb2.HistoryResponse(versions=[first, FACT])
     original = await alice.get("/v1/memories/m/records/r/history")
     later = await alice.get("/v1/memories/m/records/r/history", headers={"UHP-Memories-Revision": "post3"})
+    for answer in (original, later):
+        assert [(one["version"], one["status"]) for one in answer.json()["data"]] == [
+            (2, "superseded"),
+            (3, "active"),
+        ]
     assert original.json()["data"][0]["content"] == "Acme renews."
     assert later.json()["data"][0]["content"] == [{"type": "text", "text": "Acme renews."}]
     assert later.headers["uhp-memories-revision"] == "post3"

@@ -98,7 +98,19 @@ def refused(answer: httpx.Response) -> tuple[int, str]:
 
 
 @pytest.mark.requirement(
-    "ME-10.1-02", "ME-10.2-05", "ME-10.2-06", "ME-10.3-02", "ME-12-08", "ME-5.2-09", "ME-8-08"
+    "ME-10.1-02",
+    "ME-10.2-05",
+    "ME-10.2-06",
+    "ME-10.3-02",
+    "ME-12-08",
+    "ME-5.2-09",
+    "ME-8-08",
+    "ME-6.1-05",
+    "ME-6.1-06",
+    "ME-6.3-02",
+    "ME-6.3-03",
+    "ME-6.5-02",
+    "SU-memories-08",
 )
 async def test_what_is_not_declared_is_refused_or_named(alice: httpx.AsyncClient):
     root = await ok(await alice.post("/v1/memories", json={"name": "Root"}))
@@ -111,6 +123,9 @@ async def test_what_is_not_declared_is_refused_or_named(alice: httpx.AsyncClient
     for off in ("prime", "types", "files", "snapshots", "consolidate"):
         assert known[off] is False
     assert known["queries"] == {"named": False, "languages": [], "free": False}
+
+    types = (await ok(await alice.get("/v1/memories/types")))["data"]
+    assert [one["type"] for one in types] == ["episode", "fact", "note", "procedure", "link"]
 
     record = await ok(await alice.post(f"{memory}/records", json={"type": "fact", "content": "Owls fly."}))
     path = f"{memory}/records/{record['id']}"
@@ -125,6 +140,8 @@ async def test_what_is_not_declared_is_refused_or_named(alice: httpx.AsyncClient
     assert found["results"][0]["why"] == ["filters"]
     assert set(found["degraded"]) == {"query:not_supported", "text:not_supported", "depth:capped_at_0"}
 
+    asked = {"language": "sql", "statement": "select 1"}
+    query = {"description": "One.", "language": "sql", "body": "select 1"}
     file = {"type": "note", "content": {"file": {"id": "file_1"}}}
     unsupported: tuple[tuple[str, str, Json | None], ...] = (
         ("POST", f"{memory}/observe", {"episodes": [{"content": "Hello."}]}),
@@ -134,6 +151,8 @@ async def test_what_is_not_declared_is_refused_or_named(alice: httpx.AsyncClient
         ("POST", f"{memory}/snapshots", {"name": "now"}),
         ("POST", f"{memory}/consolidations", {}),
         ("POST", f"{memory}/records", file),
+        ("POST", f"{memory}/query", asked),
+        ("PUT", f"{memory}/queries/one", query),
     )
     for method, address, body in unsupported:
         answer = await alice.request(method, address, json=body)
@@ -144,6 +163,23 @@ async def test_what_is_not_declared_is_refused_or_named(alice: httpx.AsyncClient
         404,
         "memory_record_not_found",
     )
+    nothing = {"memory_id": f"hmem_{'0' * 32}", "record_id": record["id"]}
+    there = {"memory_id": child["id"], "record_id": record["id"]}
+    pointing = {
+        "type": "note",
+        "content": "See.",
+        "references": [{"rel": "about", **one} for one in (there, nothing)],
+    }
+    pointed = await ok(await alice.post(f"/v1/memories/{root['id']}/records", json=pointing))
+    assert pointed["references"] == [{"rel": "about", **there}, {**nothing, "available": False}]
+    await ok(await alice.post(f"{memory}/grants", json={"principal": "person:bob", "privileges": ["read"]}))
+    grants = (await ok(await alice.get(f"{memory}/grants")))["data"]
+    assert {(one["principal"], one["inherited"]) for one in grants} == {
+        ("person:alice", False),
+        ("person:bob", False),
+        ("person:alice", True),
+    }
     await ok(await alice.put(memory, json={"restricted": True}))
+    assert not any(one["inherited"] for one in (await ok(await alice.get(f"{memory}/grants")))["data"])
     await ok(await alice.delete(memory))
     assert refused(await alice.get(path)) == (404, "memory_not_found")

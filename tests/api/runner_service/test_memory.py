@@ -6,6 +6,7 @@ import pytest
 
 from protos.authz.v1 import authz_pb2
 from protos.runner.v1 import runner_pb2 as wire
+from runner_service.clients import projection
 from runner_service.domain.fence import unfenced
 from service_kit.ids import new_id
 from tests.api.runner_service.cluster import Memories, Runner
@@ -83,7 +84,6 @@ async def test_one_memory_that_may_not_be_attached_attaches_none(product: tuple[
 # -- prime and tools ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.requirement("ME-9.1-07")
 async def test_a_turn_recalls_from_what_it_is_attached_to(product: tuple[Runner, Memories]) -> None:
     runner, memories = product
     team = await memories.create("Team")
@@ -110,7 +110,7 @@ async def test_a_turn_recalls_from_what_it_is_attached_to(product: tuple[Runner,
     assert primed["tokenizer"] == "o200k_base"
 
 
-@pytest.mark.requirement("ME-9.1-08")
+@pytest.mark.requirement("ME-9.1-08", "ME-9-09")
 async def test_a_turn_remembers_as_the_harness(product: tuple[Runner, Memories]) -> None:
     runner, memories = product
     team, notes = await memories.create("Team"), await memories.create("Notes")
@@ -217,7 +217,7 @@ async def test_a_grant_that_is_gone_is_gone_at_the_next_call(
             assert second["output"].startswith("memory_not_found: ")
 
 
-@pytest.mark.requirement("ME-9.1-13", "ME-13-03")
+@pytest.mark.requirement("ME-9.1-13", "ME-13-03", "ME-9.1-19")
 async def test_an_agent_walks_as_far_as_its_harness_reaches(
     product: tuple[Runner, Memories], stub: ModelStub
 ) -> None:
@@ -251,6 +251,7 @@ async def test_an_agent_walks_as_far_as_its_harness_reaches(
     assert final["status"] == "completed"
 
 
+@pytest.mark.requirement("ME-6.3-03", "ME-9.1-07", "ME-9.1-08")
 async def test_the_tools_do_what_their_schemas_offer(
     product: tuple[Runner, Memories], stub: ModelStub
 ) -> None:
@@ -297,6 +298,7 @@ async def test_the_tools_do_what_their_schemas_offer(
         ("memory_revise", revise),
         ("memory_get", {"record": old.id, "history": True}),
         ("memory_get", {"record": old.id, "as_of": "2026-01-01T00:00:00Z"}),
+        ("memory_get", {"record": old.id, "history": True, "as_of": projection.moment(old.written_at)}),
         ("memory_recall", wrong),
         ("memory_recall", both),
         ("memory_remember", {"content": "x", "valid_from": "yesterday"}),
@@ -315,7 +317,9 @@ async def test_the_tools_do_what_their_schemas_offer(
     versions = data(outputs[4])["versions"]
     assert [(one["version"], one["status"]) for one in versions] == [(1, "superseded"), (2, "active")]
     assert outputs[5]["output"].startswith("memory_record_not_found: ")
-    assert all(one["output"].startswith("invalid_input: ") for one in outputs[6:])
+    (then,) = data(outputs[6])["versions"]
+    assert (then["version"], then["status"], then["content"]) == (1, "active", "Lee has the key.")
+    assert all(one["output"].startswith("invalid_input: ") for one in outputs[7:])
 
 
 @pytest.mark.requirement("ME-13-01", "ME-9.1-01", "ME-9.1-02", "ME-9.1-04", "ME-9.1-06")
@@ -324,6 +328,8 @@ async def test_instructions_are_primed_once_and_fenced(
 ) -> None:
     runner, memories = product
     team = await memories.create("Team")
+    lab = await memories.create("Lab", team)
+    await memories.remember(team, "Ring twice.")
     harness = await runner.harness(base="loop", system_prompt="You are the desk.")
     await attach(runner, harness.id, entry(team, "write", default=True))
     stub.say(Answer("one"))
@@ -337,15 +343,19 @@ async def test_instructions_are_primed_once_and_fenced(
     lines = before.split("\n")
     begin = next(n for n, line in enumerate(lines) if line.startswith("<memory-data-"))
     told = json.loads(lines[begin + 1])["memories"]
-    assert told[0] | {"records": 0} == {
-        "id": team,
-        "name": "Team",
-        "description": "About Team.",
-        "may": ["read", "write"],
-        "records": 0,
-        "children": [],
-        "default": True,
-    }
+    (relevant,) = told[0].pop("always_relevant")
+    assert (relevant["content"], relevant["written_by"]) == ("Ring twice.", "person:alice")
+    assert told == [
+        {
+            "id": team,
+            "name": "Team",
+            "description": "About Team.",
+            "may": ["read", "write"],
+            "records": 1,
+            "children": [{"id": lab, "name": "Lab", "description": "About Lab.", "records": 0}],
+            "default": True,
+        }
+    ]
 
 
 # -- a task's own memory -----------------------------------------------------------------------------------
@@ -395,7 +405,7 @@ async def test_a_memory_it_may_only_read_is_read_and_not_written(product: tuple[
 # -- observe -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.requirement("ME-9.1-15")
+@pytest.mark.requirement("ME-9.1-15", "ME-9-09")
 async def test_a_turn_is_observed_without_what_it_recalled(product: tuple[Runner, Memories]) -> None:
     runner, memories = product
     team, lab = await memories.create("Team"), await memories.create("Lab")

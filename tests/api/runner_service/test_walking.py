@@ -65,7 +65,9 @@ SHAPE = {
 }
 
 
-@pytest.mark.requirement("ME-9-07", "ME-9-08", "ME-9.1-13", "ME-9.1-14", "ME-13-03", "ME-3.3-02")
+@pytest.mark.requirement(
+    "ME-9-07", "ME-9-08", "ME-9.1-13", "ME-9.1-14", "ME-13-03", "ME-3.3-02", "ME-9.1-07", "ME-9.1-08"
+)
 @pytest.mark.parametrize(
     "attached",
     [

@@ -79,7 +79,6 @@ async def test_history_forget_revise_and_erase_work_when_declared(subject: Subje
         assert (await subject.adapter.erase(memory, [one.id], Stamp(ALICE))).erased == (one.id,)
 
 
-@pytest.mark.requirement("ME-10.3-02")
 async def test_files_are_refused_unless_declared(subject: Subject):
     draft = Draft("fact", (*words("See the file."), Part("file", file=File("file_1"))))
     if subject.adapter.capabilities.files:

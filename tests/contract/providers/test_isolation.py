@@ -47,7 +47,7 @@ async def test_erasing_with_one_foreign_id_erases_nothing(subject: Subject):
     assert await subject.adapter.get(theirs, foreign.id, None) == foreign
 
 
-@pytest.mark.requirement("ME-3.3-03", "ME-10.3-01")
+@pytest.mark.requirement("ME-3.3-03", "ME-10.3-01", "ME-6.1-01")
 async def test_reads_of_one_memory_show_nothing_of_another(subject: Subject):
     mine, theirs = subject.memory(), subject.memory()
     await subject.state(theirs, "Acme renews in March.")

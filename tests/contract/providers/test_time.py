@@ -41,6 +41,7 @@ async def test_a_read_as_of_an_instant_sees_what_was_held_then(subject: Subject)
     assert await at(subject, memory, datetime(9999, 1, 1, tzinfo=UTC)) == []
 
 
+@pytest.mark.requirement("ME-6.2-06")
 async def test_what_was_closed_by_then_can_be_asked_for(subject: Subject):
     memory = subject.memory()
     one = await subject.state(memory, "Acme renews in March.")

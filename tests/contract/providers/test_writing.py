@@ -86,7 +86,7 @@ async def test_any_text_is_kept_as_it_is(subject: Subject, text: str):
     assert found(await subject.ask(memory, text, text=text)) == [text]
 
 
-@pytest.mark.requirement("ME-4.1-05", "ME-4.1-06")
+@pytest.mark.requirement("ME-4.1-05", "ME-4.1-06", "SU-revisions-10")
 async def test_a_record_and_a_part_of_an_unknown_type_are_carried_unchanged(subject: Subject):
     memory = subject.memory()
     part = Part("x.chart", raw=b'{"type":"x.chart","points":[1,2.50],"text":"sales went up"}')

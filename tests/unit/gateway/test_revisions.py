@@ -126,7 +126,7 @@ def test_the_original_revision_reads_text_or_a_file_and_loses_nothing(
     assert answer.get("parts") == beside
 
 
-@pytest.mark.requirement("SU-revisions-02")
+@pytest.mark.requirement("SU-revisions-02", "SU-revisions-10")
 def test_the_later_revision_always_reads_parts():
     raw = b'{"type": "x.form", "fields": {"n": 1.10, "b": 1, "a": 2}}'
     answer = msgspec.json.encode(

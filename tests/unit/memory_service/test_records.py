@@ -175,6 +175,14 @@ async def test_depth_searches_only_what_the_caller_may_read() -> None:
     assert answer.degraded == ()
 
 
+@pytest.mark.requirement("ME-6.1-04")
+async def test_a_depth_is_as_many_levels_and_no_more() -> None:
+    house = House("a", "b", "c", "d")
+    for depth in (0, 1, 2, 3):
+        await house.recall.recall("a", ASKED, depth)
+    assert house.keeper.asked == [("a",), ("a", "b"), ("a", "b", "c"), ("a", "b", "c", "d")]
+
+
 @pytest.mark.requirement("ME-6.1-05", "ME-6.1-06", "ME-6.3-03")
 async def test_a_depth_beyond_the_providers_is_capped_and_said() -> None:
     house = House("a", "b", "c", "d", "e", "f")

@@ -44,6 +44,7 @@ def test_the_tools_of_records_follow_from_what_is_attached_alone() -> None:
     }
 
 
+@pytest.mark.requirement("ME-6.4-09")
 def test_a_named_query_is_a_tool_with_its_params_as_schema() -> None:
     offered = offer(READING, Abilities((able("hmem_1", query("open_deals")),)), frozenset())
     own = tool_name("hmem_1", "open_deals")
@@ -77,6 +78,7 @@ def test_operations_are_offered_where_a_type_has_some_that_may_be_carried_out() 
     assert "memory_operate" in names(WRITING, Abilities((), (writes,)))
 
 
+@pytest.mark.requirement("ME-6.5-03", "ME-9.1-11")
 def test_a_free_query_names_its_language_and_what_it_can_name() -> None:
     one = able("hmem_1", free_query_languages=("sql",), query_schema="records(id, content)")
     tool = offer(READING, Abilities((one,)), frozenset())["memory_query"].tool
