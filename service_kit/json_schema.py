@@ -52,7 +52,8 @@ class JsonSchema:
             raise GroveError("memory_invalid", reason, param=param) from None
         if error is not None:
             where = ".".join([param, *(str(one) for one in error.instance_path)])
-            raise GroveError("memory_invalid", f"{where} does not fit: {_short(error.message)}.", param=where)
+            reason = f"The schema does not allow {where}: {_short(error.message)}."
+            raise GroveError("memory_invalid", reason, param=where)
 
 
 @lru_cache(maxsize=256)

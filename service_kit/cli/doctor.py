@@ -49,6 +49,7 @@ def run(settings: UpSettings) -> int:
     checks: list[Callable[[], Finding]] = [
         _product,
         lambda: _home(settings),
+        lambda: _secrets(settings),
         lambda: _disk(settings),
         lambda: _port(settings, running),
         lambda: _postgres(settings, running),
@@ -85,6 +86,16 @@ def _home(settings: UpSettings) -> Finding:
     if version is None:
         return Finding("note", "home", f"{home.path} is laid out at the first start")
     return Finding("ok", "home", f"{home.path}, last run by {version}")
+
+
+def _secrets(settings: UpSettings) -> Finding:
+    """The token of the administrator and the services' keys are their owner's alone."""
+    home = Home(settings.directory())
+    for path in (home.admin_token, home.keys):
+        if path.exists() and path.stat().st_mode & 0o077:
+            remedy = f"chmod go= {path}, and replace what is in it where others may have read it"
+            return Finding("FAIL", "secrets", f"others than its owner can open {path}", remedy)
+    return Finding("ok", "secrets", "the administrator's token and the keys are open to their owner alone")
 
 
 def _disk(settings: UpSettings) -> Finding:

@@ -261,6 +261,17 @@ def test_the_doctor_finds_an_object_store_that_cannot_be_written(tmp_path: Path)
     assert "GROVE_OBJECT_STORE_URL" in done.stdout
 
 
+def test_the_doctor_finds_a_token_that_others_can_read(tmp_path: Path):
+    token = tmp_path / "home" / "admin.token"
+    token.parent.mkdir()
+    token.write_text("secret")
+    for mode, verdict in ((0o640, "FAIL"), (0o604, "FAIL"), (0o600, "ok")):
+        token.chmod(mode)
+        said = grove("doctor", home=token.parent).stdout
+        (line,) = [one for one in said.splitlines() if one.split()[:2] == [verdict, "secrets"]]
+        assert (str(token) in line) == (verdict == "FAIL")
+
+
 def test_help_is_asked_for_by_one_letter_too(tmp_path: Path):
     done = grove("group", "add", "-h", home=tmp_path)
     assert done.returncode == 0
