@@ -18,6 +18,7 @@ from runner_service.clients.abilities import GrpcAbilities
 from runner_service.clients.filters import filter_of
 from runner_service.clients.projection import timestamp
 from runner_service.domain.abilities import Abilities
+from runner_service.domain.errors import GroveError
 from runner_service.domain.fence import raw_json
 from runner_service.domain.model import Item
 from runner_service.domain.tool_calls import (
@@ -105,9 +106,21 @@ class GrpcToolMemory:
             | (able[0] if able else {})
             | {"children": [projection.memory(one) for one in children.memories]}
         )
+        if memory.parent_id:
+            found |= await self._parent(memory.parent_id)
         if children.next_cursor:
             found["degraded"] = [f"children:first_{_CHILDREN}_only"]
         return found
+
+    async def _parent(self, memory_id: str) -> Item:
+        """The memory above, described as the children are; its id alone when it was taken back meanwhile."""
+        try:
+            above = await self._memories.GetMemory(wire.GetMemoryRequest(id=memory_id))
+        except GroveError as error:
+            if error.code != "memory_not_found":
+                raise
+            return {}
+        return {"parent": projection.memory(above)}
 
     async def _recall(self, call: Recall) -> Item:
         asked = record_pb2.RecallQuery(

@@ -70,6 +70,10 @@ SEAM = (
         "Whoever attaches a memory whose provider is outside the server is told that every turn will be sent to it.",
     ),
     defined("ME-9.1-19", "The attached memories are where an agent starts, and it is told which they are."),
+    defined(
+        "ME-9.1-20",
+        "memory_list of a memory names its parent and its children with name, description and counts.",
+    ),
     # --- 9.2 Consolidation runs
     defined(
         "ME-9.2-01",

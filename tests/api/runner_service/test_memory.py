@@ -217,7 +217,7 @@ async def test_a_grant_that_is_gone_is_gone_at_the_next_call(
             assert second["output"].startswith("memory_not_found: ")
 
 
-@pytest.mark.requirement("ME-9.1-13", "ME-13-03", "ME-9.1-19")
+@pytest.mark.requirement("ME-9.1-13", "ME-13-03", "ME-9.1-19", "ME-9.1-20")
 async def test_an_agent_walks_as_far_as_its_harness_reaches(
     product: tuple[Runner, Memories], stub: ModelStub
 ) -> None:
@@ -243,7 +243,8 @@ async def test_an_agent_walks_as_far_as_its_harness_reaches(
     outputs = [item["output"] for item in found]
     (top,), child = data(found[0])["memories"], data(found[1])
     assert [one["name"] for one in top["children"]] == ["Open"]
-    assert (child["name"], child["parent"]) == ("Open", root)
+    assert (child["name"], child["parent"]["id"]) == ("Open", root)
+    assert (child["parent"]["name"], child["parent"]["description"]) == ("Root", "About Root.")
     assert outputs[2].startswith("memory_not_found: ")
     assert outputs[3].startswith("memory_record_not_found: ")
     assert outputs[4].startswith("invalid_input: ")

@@ -66,7 +66,15 @@ SHAPE = {
 
 
 @pytest.mark.requirement(
-    "ME-9-07", "ME-9-08", "ME-9.1-13", "ME-9.1-14", "ME-13-03", "ME-3.3-02", "ME-9.1-07", "ME-9.1-08"
+    "ME-9-07",
+    "ME-9-08",
+    "ME-9.1-13",
+    "ME-9.1-14",
+    "ME-13-03",
+    "ME-3.3-02",
+    "ME-9.1-07",
+    "ME-9.1-08",
+    "ME-9.1-20",
 )
 @pytest.mark.parametrize(
     "attached",
@@ -140,5 +148,12 @@ def _check_walk(
     listed = data(outputs[asked[at]["call_id"]])
     below = {one for one, node in tree.nodes.items() if node.parent == name and tree.may(one)}
     assert {one["name"] for one in listed["children"]} == below
+    assert all(one.keys() >= {"id", "name", "description", "records"} for one in listed["children"])
     parent = tree.nodes[name].parent
-    assert listed.get("parent") == (tree.ids[parent] if parent and tree.may(parent) else None)
+    above = listed.get("parent", {})
+    if parent and tree.may(parent):
+        assert (above["id"], above["name"]) == (tree.ids[parent], parent)
+        assert above["description"] == f"About {parent}."
+        assert bool(above["records"]) == ("read" in tree.may(parent))
+    else:
+        assert above == {}
