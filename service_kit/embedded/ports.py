@@ -1,5 +1,6 @@
 """Ports on the loopback interface."""
 
+import atexit
 import contextlib
 import errno
 import random
@@ -12,7 +13,8 @@ __all__ = ["HOST", "free_ports", "require_free"]
 
 HOST: Final = "127.0.0.1"
 _RANGE: Final = (20_000, 32_000)  # below the ports that systems hand to outgoing connections
-_claims: Final[list[socket.socket]] = []  # held until this process ends
+_claims: Final = contextlib.ExitStack()  # held until this process ends
+atexit.register(_claims.close)
 
 
 def require_free(port: int) -> None:
@@ -42,7 +44,7 @@ def free_ports(count: int, *, besides: int = 0) -> list[int]:
                 continue
             with contextlib.suppress(OSError):
                 held.enter_context(socket.create_server((HOST, port)))
-                _claims.append(_claim(port))
+                _claims.enter_context(_claim(port))
                 found.append(port)
             if len(found) == count:
                 return found
