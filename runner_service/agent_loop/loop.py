@@ -222,7 +222,6 @@ class _Teller:
                 # An endpoint may name the call only at its end.
                 self._alias[call.tool_call_id] = call_id
                 yield CallDone(call_id, _written(call))
-
             case _:
                 pass
 
