@@ -92,7 +92,7 @@ async def build(settings: Settings) -> AsyncGenerator[Wiring]:
         yield Wiring(
             servicers=[register],
             service_names=_SERVICES,
-            background=[jobs.work],
+            background=[jobs.work, native.lateness.watch],
             ready=ready,
         )
 

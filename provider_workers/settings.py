@@ -1,5 +1,7 @@
 """What provider_workers may be told."""
 
+from typing import Literal
+
 from pydantic import Field
 
 from service_kit.settings import EmbeddingSettings, ObjectSettings
@@ -8,8 +10,10 @@ from service_kit.settings import EmbeddingSettings, ObjectSettings
 class Settings(EmbeddingSettings, ObjectSettings):
     """Settings of provider_workers."""
 
-    native_derivation: bool = Field(
-        default=True, description="Whether the native provider derives facts from the episodes it is given."
+    native_derivation: Literal["none", "rules"] = Field(
+        default="rules",
+        description="How the native provider derives facts from episodes: `rules` keeps the sentences that state"
+        " something, as they were said; `none` keeps the episodes alone.",
     )
     native_embed_timeout_s: float = Field(
         default=3.0,

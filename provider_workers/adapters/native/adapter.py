@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator, AsyncIterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Final, Literal
 
 from provider_workers.adapters.native.builtin import TYPES
 from provider_workers.adapters.native.capabilities import document
@@ -12,6 +12,7 @@ from provider_workers.adapters.native.embedding.embedder import Embedder
 from provider_workers.adapters.native.erasing import Erasing
 from provider_workers.adapters.native.extraction import Extraction
 from provider_workers.adapters.native.files import Files
+from provider_workers.adapters.native.lateness import Lateness
 from provider_workers.adapters.native.moments import Snapshots
 from provider_workers.adapters.native.operating import Operating
 from provider_workers.adapters.native.reading import Reading
@@ -58,7 +59,7 @@ class Options:
     is where files are kept, None for nowhere.
     """
 
-    derivation: bool = True
+    derivation: Literal["none", "rules"] = "rules"
     embed_timeout_s: float = 3.0
     sweep_s: float = 30.0
     prime_tokens: int = 1200
@@ -89,7 +90,7 @@ class NativeProvider:
         vectors = Vectors(embedder, options.embed_timeout_s)
         extraction = Extraction(max_bytes=options.extract_max_bytes, timeout_s=options.extract_timeout_s)
         self.capabilities: Capabilities = document(
-            derives=options.derivation, files=options.objects is not None
+            derives=options.derivation != "none", files=options.objects is not None
         )
         self._files = Files(database, options.objects, extraction, options.file_limit_bytes)
         self._writing = Writing(database, vectors, jobs, self._files)
@@ -101,10 +102,11 @@ class NativeProvider:
         )
         self._erasing = Erasing(database, self._files)
         self.work: Work = Work(database, jobs)
+        self.lateness: Lateness = Lateness(database)
         self._snapshots = Snapshots(database)
         self.types: Sequence[RecordType] = TYPES
         self._operating = Operating(database, self._reading, self._writing)
-        derivation = Derivation(database, vectors, derived_by if options.derivation else None)
+        derivation = Derivation(database, vectors, None if options.derivation == "none" else derived_by)
         jobs.task(DERIVE, derivation.run, attempts=ATTEMPTS)
         jobs.periodic("embed", Sweeper(database, vectors).run, every_s=options.sweep_s)
         tidying = Tidying(database, options.keep_jobs_days, options.keep_keys_hours)

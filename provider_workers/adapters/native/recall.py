@@ -16,7 +16,7 @@ from provider_workers.adapters.native.ranking import Asked, Candidate, Ranked, e
 from provider_workers.adapters.native.reading import filtered, fit, left_out
 from provider_workers.adapters.native.rows import COLUMNS, record_of
 from provider_workers.adapters.native.scope import Arguments, Scope, scope, visible
-from provider_workers.adapters.native.vectors import Vector, Vectors, literal
+from provider_workers.adapters.native.vectors import Vector, Vectors, literal, outdated
 from provider_workers.domain.model import Found, Hit, Question
 from service_kit.db.pool import Database
 from service_kit.db.tx import Row, Tx
@@ -185,7 +185,7 @@ class Recall:
             " and {} limit 1) seen where u.memory_id = any({})) as pending"
         ).format(seen.condition, bind(list(memory_ids)))
         rows = await filtered(tx, statement, bind, question.selection)
-        return bool(rows[0]["pending"])
+        return bool(rows[0]["pending"]) or await outdated(tx, memory_ids, self._vectors.generation)
 
 
 async def _read(

@@ -4,19 +4,25 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from time import monotonic
 from typing import Final
 
+from provider_workers.adapters.native.embedding.away import AwayError
 from provider_workers.adapters.native.embedding.embedder import Embedder
 from provider_workers.adapters.native.embedding.encoder import Vector
 from service_kit.db.pool import Database
 from service_kit.db.tx import Row, Tx
 from service_kit.errors import GroveError
 
-__all__ = ["Generation", "Sweeper", "Vector", "Vectors", "literal", "store"]
+__all__ = ["Generation", "Sweeper", "Vector", "Vectors", "literal", "outdated", "store"]
 
 _BATCH: Final = 32
 _MAX_FAILURES: Final = 3
 _PATIENCE_S: Final = 60.0
+_RENEWED: Final = 1_000
+
+_Key = tuple[str, str, int, str]
+"""Memory, record, version and generation of a vector."""
 
 _log: Final = logging.getLogger(__name__)
 
@@ -35,30 +41,51 @@ def literal(vector: Vector) -> str:
 
 
 class Vectors:
-    """The embedder, with a limit to how long anybody waits for it."""
+    """The embedder, with a limit to how long anybody waits for it.
 
-    def __init__(self, embedder: Embedder, timeout_s: float) -> None:
+    One that did not answer three times in a row is left alone for ``rest_s``: whoever asks meanwhile goes on at
+    once without a vector, and the first to ask afterwards tries it.
+    """
+
+    def __init__(self, embedder: Embedder, timeout_s: float, rest_s: float = 5.0) -> None:
         self._embedder = embedder
         self._timeout_s = timeout_s
+        self._rest_s = rest_s
+        self._unanswered = 0
+        self._rests_until = 0.0
         self.generation: Generation = Generation(embedder.generation, embedder.dimension)
 
     async def of(self, text: str) -> Vector | None:
         """A text's vector, or None when it cannot be had in time: whoever asks goes on without."""
+        if self._unanswered >= _MAX_FAILURES:
+            if monotonic() < self._rests_until:
+                return None
+            self._rests_until = monotonic() + self._rest_s
         found = await self.of_all([text], self._timeout_s)
         return None if found is None else found[0]
 
     async def of_all(self, texts: Sequence[str], timeout_s: float = _PATIENCE_S) -> list[Vector] | None:
-        """The texts' vectors, or None."""
+        """The texts' vectors, or None. It asks however often the embedder did not answer."""
         if not texts:
             return []
         try:
             async with asyncio.timeout(timeout_s):
-                return await self._embedder.embed(texts)
+                found = await self._embedder.embed(texts)
+        except AwayError as error:
+            self._unheard(error.message)
         except GroveError as error:
             _log.warning("no vectors now: %s", error.message)
         except TimeoutError:
-            _log.warning("no vectors within %.1f s", timeout_s)
+            self._unheard(f"none within {timeout_s:.1f} s")
+        else:
+            self._unanswered = 0
+            return found
         return None
+
+    def _unheard(self, why: str) -> None:
+        _log.warning("no vectors now: %s", why)
+        self._unanswered += 1
+        self._rests_until = monotonic() + self._rest_s
 
 
 async def store(tx: Tx, rows: Sequence[Row], vectors: Sequence[Vector], generation: Generation) -> None:
@@ -129,20 +156,68 @@ class Sweeper:
             )
 
     async def _renew(self) -> None:
-        """When the generation changed, put every version in line; words find them meanwhile."""
+        """When the generation changed, put every version with a vector of another in line; words find it meanwhile.
+        A batch is a transaction, and what is done is gone: a walk that is killed is begun again by the next.
+        """
         name = self._vectors.generation.name
         async with self._database.begin() as tx:
             await tx.execute(
-                "insert into embedding_generation (generation) values (%s) on conflict do nothing", (name,)
+                "insert into embedding_generation (generation) values ('') on conflict do nothing"
             )
-            before = await tx.fetch_value("select generation from embedding_generation for update")
-            if before == name:
+            if await tx.fetch_value("select generation from embedding_generation") == name:
                 return
-            await tx.execute("set local statement_timeout = 0")
-            _log.warning("the embedding model changed: every record gets a new vector in the background")
-            await tx.execute(
-                "insert into unembedded (memory_id, record_id, version)"
-                " select memory_id, record_id, version from version on conflict do nothing"
-            )
-            await tx.execute("delete from embedding where generation <> %s", (name,))
+        after, total = ("", "", 0, ""), 0
+        while batch := await self._walk(after):
+            total += await self._outdate([key for key in batch if key[3] != name])
+            after = batch[-1]
+        async with self._database.begin() as tx:
             await tx.execute("update embedding_generation set generation = %s", (name,))
+        if total:
+            _log.warning("the embedding model changed: %d versions get new vectors in the background", total)
+
+    async def _walk(self, after: _Key) -> list[_Key]:
+        async with self._database.read() as tx:
+            rows = await tx.fetch_all(
+                "select memory_id, record_id, version, generation from embedding"
+                " where (memory_id, record_id, version, generation) > (%s, %s, %s, %s)"
+                " order by memory_id, record_id, version, generation limit %s",
+                (*after, _RENEWED),
+            )
+        return [(row["memory_id"], row["record_id"], row["version"], row["generation"]) for row in rows]
+
+    async def _outdate(self, keys: Sequence[_Key]) -> int:
+        """Put versions in line and drop their vectors. A version is held before its vector, as an erase holds
+        them; one that is gone, or under an erase, is left to it.
+        """
+        if not keys:
+            return 0
+        memory_ids, record_ids, versions, generations = (list(part) for part in zip(*keys, strict=True))
+        async with self._database.begin() as tx:
+            return await tx.fetch_value(
+                "with old as (select v.memory_id, v.record_id, v.version, k.generation from version v"
+                " join unnest(%s::text[], %s::text[], %s::int[], %s::text[])"
+                " k (memory_id, record_id, version, generation) using (memory_id, record_id, version)"
+                " for key share of v skip locked),"
+                " gone as (delete from embedding e using old where e.memory_id = old.memory_id"
+                " and e.record_id = old.record_id and e.version = old.version and e.generation = old.generation"
+                " returning e.memory_id, e.record_id, e.version),"
+                " waiting as (insert into unembedded (memory_id, record_id, version)"
+                " select distinct memory_id, record_id, version from gone where not exists (select 1"
+                " from embedding n where n.memory_id = gone.memory_id and n.record_id = gone.record_id"
+                " and n.version = gone.version and n.generation = %s) on conflict do nothing)"
+                " select count(*) from gone",
+                (memory_ids, record_ids, versions, generations, self._vectors.generation.name),
+            )
+
+
+async def outdated(tx: Tx, memory_ids: Sequence[str], generation: Generation) -> bool:
+    """Whether the memories hold vectors of another generation, which are not searched. But for the time of a
+    change there are none, and only that is looked at.
+    """
+    name = generation.name
+    if await tx.fetch_value("select generation from embedding_generation") == name:
+        return False
+    return await tx.fetch_value(
+        "select exists (select from embedding where memory_id = any(%s) and generation <> %s)",
+        (list(memory_ids), name),
+    )

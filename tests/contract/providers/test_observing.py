@@ -192,7 +192,7 @@ async def test_many_episodes_with_any_text_are_worked_through(subject: Subject):
 
 @pytest.mark.requirement("ME-5.1-06")
 async def test_with_derivation_off_episodes_are_kept_and_recalled(bench: Bench):
-    subject = bench.native(options=Options(derivation=False))
+    subject = bench.native(options=Options(derivation="none"))
     assert subject.adapter.capabilities.derivation == "none"
     memory = subject.memory()
     job = await subject.observe(memory, episode("The hub is plugged in at Mill Street."))

@@ -57,7 +57,7 @@ class Deployment:
         told = Settings(database_url=SecretStr(dsn))
         database = await self.stack.enter_async_context(connect(told, "provider"))
         jobs = Jobs("provider", told)
-        adapter = NativeProvider(database, _NoModel(), jobs, Options(derivation=False))
+        adapter = NativeProvider(database, _NoModel(), jobs, Options(derivation="none"))
         return Subject(adapter, jobs.run_pending)
 
     def run(self, call: Awaitable[_Answer]) -> _Answer:

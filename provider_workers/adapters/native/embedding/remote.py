@@ -11,6 +11,7 @@ import httpx
 import msgspec
 import numpy as np
 
+from provider_workers.adapters.native.embedding.away import AwayError
 from provider_workers.adapters.native.embedding.encoder import Vector, pool
 from provider_workers.adapters.native.embedding.observed import observed
 from service_kit.errors import GroveError
@@ -98,7 +99,7 @@ class OpenAIEmbedder:
             async with asyncio.timeout(self._retry.total), self._turn:
                 return await self._attempts(texts)
         except TimeoutError:
-            raise _unavailable("The embedding service did not answer in time.") from None
+            raise AwayError("memory_unavailable", "The embedding service did not answer in time.") from None
 
     async def _attempts(self, texts: Sequence[str]) -> list[Vector]:
         for attempt in range(1, self._retry.attempts + 1):
@@ -108,7 +109,7 @@ class OpenAIEmbedder:
                 _log.warning("embedding attempt %d failed: %s", attempt, error)
                 if attempt < self._retry.attempts:
                     await asyncio.sleep(self._wait(attempt, error.wait))
-        raise _unavailable("The embedding service did not answer.")
+        raise AwayError("memory_unavailable", "The embedding service did not answer.")
 
     async def _post(self, texts: Sequence[str]) -> bytes:
         body = {"model": self._model, "input": list(texts), "encoding_format": "float"}
