@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+import psycopg
 from opentelemetry.metrics import CallbackOptions, Observation
 
 from service_kit import semconv, telemetry
@@ -41,17 +42,18 @@ telemetry.meter(__name__).create_observable_gauge(
 class Lateness:
     """Keeps the gauge current."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, every_s: float = _MEASURE_S) -> None:
         self._database = database
+        self._every_s = every_s
 
     async def watch(self) -> None:
-        """Runs until it is cancelled."""
+        """Runs until it is cancelled; without a database, or before its migrations, it only waits."""
         while True:
             try:
                 await self.measure()
-            except GroveError as error:
-                _log.debug("what waits for a vector was not counted: %s", error.message)
-            await asyncio.sleep(_MEASURE_S)
+            except (GroveError, psycopg.Error) as error:
+                _log.debug("what waits for a vector was not counted: %s", type(error).__name__)
+            await asyncio.sleep(self._every_s)
 
     async def measure(self) -> int:
         """Count once; what the gauge shows from then on."""

@@ -208,3 +208,16 @@ async def _generations(database: Database) -> dict[str, int]:
     async with database.read() as tx:
         rows = await tx.fetch_all("select generation, count(*) as kept from embedding group by generation")
     return {row["generation"]: row["kept"] for row in rows}
+
+
+async def test_what_waits_is_counted_again_once_the_schema_is_there(database: Database):
+    async with database.begin() as tx:
+        await tx.execute("alter table unembedded rename to not_yet")
+    watching = asyncio.create_task(Lateness(database, 0.01).watch())
+    done, _ = await asyncio.wait([watching], timeout=0.3)
+    assert not done
+    watching.cancel()
+    await asyncio.gather(watching, return_exceptions=True)
+    async with database.begin() as tx:
+        await tx.execute("alter table not_yet rename to unembedded")
+    assert await Lateness(database).measure() == 0
