@@ -4,12 +4,14 @@ import asyncio
 import re
 import socket
 import zlib
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Any
 
+import psycopg
 import pytest
 import pytest_asyncio
 import uvicorn
+from pydantic import SecretStr
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse
@@ -20,7 +22,8 @@ from provider_workers.adapters.native.adapter import Options
 from provider_workers.adapters.native.embedding.remote import OpenAIEmbedder, RetryPolicy
 from provider_workers.adapters.native.lateness import Lateness
 from provider_workers.adapters.native.vectors import Sweeper, Vectors
-from service_kit.db.pool import Database
+from provider_workers.settings import Settings
+from service_kit.db.pool import Database, connect
 from tests.contract.providers.conftest import Bench
 from tests.contract.providers.subject import Subject, episode, found
 
@@ -210,14 +213,15 @@ async def _generations(database: Database) -> dict[str, int]:
     return {row["generation"]: row["kept"] for row in rows}
 
 
-async def test_what_waits_is_counted_again_once_the_schema_is_there(database: Database):
-    async with database.begin() as tx:
-        await tx.execute("alter table unembedded rename to not_yet")
-    watching = asyncio.create_task(Lateness(database, 0.01).watch())
-    done, _ = await asyncio.wait([watching], timeout=0.3)
-    assert not done
-    watching.cancel()
-    await asyncio.gather(watching, return_exceptions=True)
-    async with database.begin() as tx:
-        await tx.execute("alter table not_yet rename to unembedded")
-    assert await Lateness(database).measure() == 0
+async def test_counting_what_waits_outlives_a_schema_that_is_not_there_yet(
+    service_database: Callable[[str], str],
+):
+    settings = Settings(database_url=SecretStr(service_database("authz")))
+    async with connect(settings, "authz") as without:
+        with pytest.raises(psycopg.errors.UndefinedTable):
+            await Lateness(without).measure()
+        watching = asyncio.create_task(Lateness(without, 0.01).watch())
+        done, _ = await asyncio.wait([watching], timeout=0.3)
+        assert not done
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
