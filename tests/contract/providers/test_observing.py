@@ -8,6 +8,7 @@ import pytest
 
 from provider_workers.adapters.native.adapter import NativeProvider, Options
 from provider_workers.adapters.native.derivation import derive
+from provider_workers.adapters.native.sentences import MAX_FACTS
 from provider_workers.adapters.native.tidying import Tidying
 from provider_workers.domain.model import Draft, Include, Job, Page, Part, Record, Stamp, Writer
 from provider_workers.domain.work import BackgroundWork
@@ -347,3 +348,16 @@ async def test_finished_jobs_and_old_keys_are_kept_for_a_while_only(bench: Bench
     async with database.read() as tx:
         assert await tx.fetch_value("select count(*) from idempotency") == 0
     assert len(await subject.listed(memory)) == 2
+
+
+async def test_a_huge_episode_is_derived_from_in_bounds_and_holds_up_no_other(subject: Subject):
+    memory = subject.memory()
+    huge = " ".join(f"Sensor number {n} reports a normal value." for n in range(15_000))
+    endless = "word " * 100_000
+    job = await subject.observe(
+        memory, episode(huge), episode(endless), episode("The hub is plugged in at Mill Street.")
+    )
+    assert (job.status, len(facts(job))) == ("completed", MAX_FACTS + 1)
+    assert found(await subject.ask(memory, text="hub", types=("fact",))) == [
+        "The hub is plugged in at Mill Street."
+    ]
