@@ -8,6 +8,7 @@ SHELL := /bin/sh
 
 UV_VERSION := 0.13.9
 STEPS ?= 200000
+OUT ?= build/eval.json
 # Two files of tests at once, each process with databases and a product of its own. AT_ONCE= runs one after another.
 AT_ONCE ?= -n 2 --dist loadfile
 VENV := .venv
@@ -28,7 +29,7 @@ $(shell rm -rf $(VENV))
 endif
 endif
 
-.PHONY: help setup run gen fmt lint types test soak bench check clean
+.PHONY: help setup run gen fmt lint types test soak bench eval check clean
 .PHONY: test-unit test-contract test-api test-e2e test-migrations test-architecture test-faults
 
 help: ## what can be made
@@ -72,6 +73,9 @@ soak: $(VENV)/.dev $(VENV)/.model ## STEPS random steps of access and of records
 
 bench: $(VENV)/.run $(VENV)/.model ## measure, beside the floor of each figure; writes build/bench.json
 	$(PY) -m tests.bench --out build/bench.json
+
+eval: $(VENV)/.dev $(VENV)/.model ## evaluate recall on DATA=/path/to/locomo10.json; OUT=build/eval.json, EVAL_ARGS are handed on
+	$(PY) -m tests.eval --data "$(DATA)" --out "$(OUT)" $(EVAL_ARGS)
 
 clean: ## remove what was provisioned and built here; no data
 	rm -rf $(VENV) build dist htmlcov .pytest_cache .ruff_cache .hypothesis .import_linter_cache .coverage*

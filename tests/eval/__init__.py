@@ -1,0 +1,1 @@
+"""The evaluation of recall, through the product's own API (docs/evaluation.md)."""
