@@ -1,41 +1,25 @@
 """From the scores of each signal to one ranking; nothing here knows of a database.
 
-Every candidate has its true score on every signal that was asked. Scores are made comparable within one
-question by min-max over the candidates and summed, half and half: that measured better than adding up
-reciprocal ranks.
+Every candidate has its true score on every signal that was asked. Scores are made comparable within one question by
+their distance from the mean in standard deviations, and summed: that measured better than adding up ranks.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
-__all__ = ["Asked", "Candidate", "Ranked", "evidence", "rank"]
+import numpy as np
 
-Key = tuple[str, str, int]
-"""Memory id, record id, version."""
+from provider_workers.adapters.native.signals import Candidate, Scores, Signals, normalised
 
+__all__ = ["Asked", "Ranked", "rank"]
+
+_WEIGHTS: Final = {"words": 1.0, "meaning": 1.0, "session": 0.5}
+_SUBJECT: Final = 0.3
+_TIME: Final = 0.5
+_TEXT: Final = 2.0
+"""As much as words and meaning together."""
 _BELOW: Final = 0.999
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
-    """A version some signal found. Of the scores, None means: no vector, no word matched.
-
-    ``cosine`` is -1 to 1; ``words`` and ``text`` are sums of idf over the matched words of the query and of
-    the text, of which at most ``words_total`` could have been reached.
-    """
-
-    key: Key
-    kind: str
-    digest: bytes
-    supersedes: str
-    current: bool
-    created_at: datetime
-    cosine: float | None = None
-    words: float | None = None
-    words_total: float = 0.0
-    text: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,131 +33,132 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """A candidate in its place. ``score`` is 0 to 1."""
+    """A candidate in its place. ``score`` is 0 to 1; ``signals`` are what it was made of, by their names."""
 
     candidate: Candidate
     score: float
     why: tuple[str, ...]
+    signals: Mapping[str, float] = field(default_factory=dict[str, float])
 
 
-def rank(candidates: Sequence[Candidate], asked: Asked) -> list[Ranked]:
-    """The best first; of equal ones what is current, then the newest.
+def rank(signals: Signals, asked: Asked) -> list[Ranked]:
+    """The best first; of equal ones what is current, then the newest. What no signal found is left out.
 
-    An episode that says exactly what a fact beside it says is left out, unless filters alone were asked: the
-    fact names its source. A version that was closed stays below the one that replaced it.
+    A fact is a key to the episode it was derived from: the episode is found by what the fact says too, and of both
+    one takes the place and the other comes after everything else, or nowhere when it only repeats it. A version that was closed stays below the one
+    that replaced it.
     """
-    meaning = _weighted(
-        _spread([one.cosine for one in candidates]), _spread([one.words for one in candidates])
-    )
-    text = _spread([one.text for one in candidates])
+    candidates = signals.pool.candidates
+    if not candidates:
+        return []
+    if not (asked.query or asked.text):
+        ranked = [Ranked(one, 1.0, ("filters",)) for one in candidates]
+        return sorted(ranked, key=lambda one: one.candidate.created_at, reverse=True)
+    own = _parts(signals, asked, keyed=False)
+    keyed = _parts(signals, asked, keyed=True)
+    scores = _capped(candidates, _scores(keyed))
     ranked = [
-        _ranked(one, by_query, by_text, asked)
-        for one, by_query, by_text in zip(candidates, meaning, text, strict=True)
+        Ranked(one, float(scores[at]), _why(signals, asked, keyed, at), _told(signals, asked, at))
+        for at, one in enumerate(candidates)
     ]
-    if asked.query or asked.text:
-        ranked = _without_twins(ranked)
-    ranked = _below_current(ranked)
-    return sorted(
-        ranked,
-        key=lambda one: (one.score, one.candidate.current, one.candidate.created_at),
-        reverse=True,
-    )
+    return _ordered(signals, ranked, np.sum(list(own.values()), axis=0))
 
 
-def evidence(hits: Iterable[Ranked], *, with_vectors: bool) -> float:
-    """How well the best of the hits answers the query, 0 to 1: half its cosine, half the share of the
-    query's words it has, by rarity. Without vectors the words decide alone.
-
-    Tells a subject that was talked about from one that never was: AUROC 0.99 in memories of 39 to 133 records as in
-    all 653 together, 0.96 by cosine alone (``tests/bench/figures/recall_quality.py``). With the default threshold 0
-    to 6 % of the questions with an answer are abstained from and 3 to 6 % of the others are not. It does not tell
-    whether a detail of a known subject was mentioned: five of six such questions pass. Taking the halves from
-    different hits, more stop words or other weights gained nothing on questions kept out of the choice; counting the
-    words of all hits together gained in small memories and asked for another threshold in a larger one.
-    """
-    return max((_evidence(hit.candidate, with_vectors=with_vectors) for hit in hits), default=0.0)
-
-
-def _evidence(one: Candidate, *, with_vectors: bool) -> float:
-    coverage = (one.words or 0.0) / one.words_total if one.words_total else 0.0
-    if not with_vectors:
-        return coverage
-    cosine = max(0.0, one.cosine or 0.0)
-    # A question without a word to look for leaves the meaning to judge.
-    return 0.5 * cosine + 0.5 * coverage if one.words_total else cosine
+def _parts(signals: Signals, asked: Asked, *, keyed: bool) -> dict[str, Scores]:
+    """What is summed, by signal. ``keyed``: an episode has the better of its own score and of its keys'."""
+    parts = dict[str, Scores]()
+    if asked.query:
+        session = signals.session.copy()
+        for fact, source in signals.keys:
+            session[fact] = max(session[fact], session[source])
+        raw = {"words": signals.words, "meaning": signals.meaning, "session": session}
+        for name, weight in _WEIGHTS.items():
+            parts[name] = weight * normalised(_lent(signals, raw[name]) if keyed else raw[name])
+        parts["subject"] = _SUBJECT * signals.subject
+        parts["time"] = _TIME * signals.time
+    if asked.text:
+        parts["text"] = _TEXT * normalised(_lent(signals, signals.text) if keyed else signals.text)
+    return parts
 
 
-def _ranked(one: Candidate, by_query: float, by_text: float, asked: Asked) -> Ranked:
-    why = list[str]()
-    if asked.query and (by_query > 0 or one.text is None):
-        why.append("query")
-    if asked.text and one.text is not None:
-        why.append("text")
-    if asked.filters:
-        why.append("filters")
-    if asked.query and asked.text:
-        score = 0.5 * by_query + 0.5 * by_text
-    elif asked.query:
-        score = by_query
-    else:
-        score = by_text if asked.text else 1.0
-    return Ranked(one, min(1.0, max(0.0, score)), tuple(why))
+def _lent(signals: Signals, scores: Scores) -> Scores:
+    lent = scores.copy()
+    for fact, source in signals.keys:
+        lent[source] = np.fmax(lent[source], scores[fact])
+    return lent
 
 
-def _spread(values: Sequence[float | None]) -> list[float]:
-    """Min-max over the candidates, 0 for the lowest and for a missing value; 1 for values all alike."""
-    present = [value for value in values if value is not None]
-    if not present:
-        return [0.0] * len(values)
-    low, high = min(present), max(present)
-    if len(present) < len(values):
-        low = min(low, 0.0)
-    if high == low:
-        return [0.0 if value is None else 1.0 for value in values]
-    return [0.0 if value is None else (value - low) / (high - low) for value in values]
+def _scores(parts: Mapping[str, Scores]) -> Scores:
+    """The sums, on a scale from what would be lowest on every signal to what would be highest."""
+    total = np.sum(list(parts.values()), axis=0)
+    low = sum(float(part.min()) for part in parts.values())
+    high = sum(float(part.max()) for part in parts.values())
+    return np.ones(len(total)) if high - low < 1e-9 else (total - low) / (high - low)
 
 
-def _weighted(vectors: Sequence[float], words: Sequence[float]) -> list[float]:
-    """Half and half; a part nothing was found by takes no share."""
-    if not any(words):
-        return list(vectors)
-    if not any(vectors):
-        return list(words)
-    return [0.5 * one + 0.5 * other for one, other in zip(vectors, words, strict=True)]
-
-
-def _without_twins(ranked: Sequence[Ranked]) -> list[Ranked]:
-    facts = {_said(one) for one in ranked if one.candidate.kind == "fact"}
-    dropped = dict[tuple[str, bytes], float]()
-    kept = list[Ranked]()
-    for one in ranked:
-        if one.candidate.kind == "episode" and _said(one) in facts:
-            dropped[_said(one)] = max(one.score, dropped.get(_said(one), 0.0))
-        else:
-            kept.append(one)
-    return [
-        replace(one, score=max(one.score, dropped.get(_said(one), 0.0)))
-        if one.candidate.kind == "fact"
-        else one
-        for one in kept
-    ]
-
-
-def _said(one: Ranked) -> tuple[str, bytes]:
-    return one.candidate.key[0], one.candidate.digest
-
-
-def _below_current(ranked: Sequence[Ranked]) -> list[Ranked]:
+def _capped(candidates: Sequence[Candidate], scores: Scores) -> Scores:
     """Cap what was closed by what is current of the same record, or of the record that took its place."""
     best = dict[tuple[str, str], float]()
-    for one in ranked:
-        memory_id, record_id, _ = one.candidate.key
-        if one.candidate.current:
-            for replaced in {record_id, one.candidate.supersedes} - {""}:
-                best[memory_id, replaced] = min(one.score, best.get((memory_id, replaced), 1.0))
-    return [
-        one
-        if one.candidate.current
-        else replace(one, score=min(one.score, best.get(one.candidate.key[:2], 1.0) * _BELOW))
-        for one in ranked
+    for one, score in zip(candidates, scores, strict=True):
+        memory_id, record_id, _ = one.key
+        if one.current:
+            for replaced in {record_id, one.supersedes} - {""}:
+                best[memory_id, replaced] = min(float(score), best.get((memory_id, replaced), 1.0))
+    return np.array(
+        [
+            score if one.current else min(score, best.get(one.key[:2], 1.0) * _BELOW)
+            for one, score in zip(candidates, scores, strict=True)
+        ]
+    )
+
+
+def _why(signals: Signals, asked: Asked, parts: Mapping[str, Scores], at: int) -> tuple[str, ...]:
+    one = signals.pool.candidates[at]
+    by_text = asked.text and any(one.text)
+    by_meaning = one.cosine is not None and (not by_text or parts["meaning"][at] > 0)
+    found = {
+        "query": asked.query and (any(one.words) or by_meaning),
+        "text": by_text,
+    }
+    why = tuple(name for name, holds in found.items() if holds)
+    return (*why, "filters") if why and asked.filters else why
+
+
+def _told(signals: Signals, asked: Asked, at: int) -> dict[str, float]:
+    """The scores themselves, before they are made comparable."""
+    names = ([*_WEIGHTS, "subject", "time"] if asked.query else []) + (["text"] if asked.text else [])
+    told = {name: float(getattr(signals, name)[at]) for name in names}
+    return {name: round(value, 6) for name, value in told.items() if not np.isnan(value)}
+
+
+def _ordered(signals: Signals, ranked: Sequence[Ranked], own: Scores) -> list[Ranked]:
+    """In order, an episode and its keys in one place; those it was taken from come last."""
+    groups = dict[int, list[int]]()
+    for fact, source in sorted(signals.keys, key=lambda pair: -own[pair[1]]):
+        if ranked[fact].why and ranked[source].why and not any(fact in facts for facts in groups.values()):
+            groups.setdefault(source, []).append(fact)
+    place, later, twins = dict[int, int](), set[int](), set[int]()
+    for source, facts in groups.items():
+        stated = [fact for fact in facts if not ranked[fact].candidate.derived and own[fact] > own[source]]
+        shown = max(stated, key=lambda fact: own[fact], default=source)
+        place[shown] = source
+        later |= {at for at in (source, *facts) if at != shown}
+        twins |= {at for at in facts if at != shown and _repeats(ranked[at], ranked[source])}
+    first = [
+        replace(one, score=ranked[place.get(at, at)].score)
+        for at, one in enumerate(ranked)
+        if one.why and at not in later
     ]
+    first.sort(key=_key, reverse=True)
+    lowest = first[-1].score if first else 1.0
+    rest = [replace(ranked[at], score=min(ranked[at].score, lowest)) for at in later - twins]
+    return first + sorted(rest, key=_key, reverse=True)
+
+
+def _repeats(fact: Ranked, source: Ranked) -> bool:
+    """Whether a derived fact is its episode over again."""
+    return fact.candidate.derived and fact.candidate.digest == source.candidate.digest
+
+
+def _key(one: Ranked) -> tuple[object, ...]:
+    return one.score, one.candidate.current, one.candidate.created_at

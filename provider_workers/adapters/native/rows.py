@@ -59,7 +59,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewVersion:
-    """A version about to be written. ``vector`` None: it waits for one."""
+    """A version about to be written. ``vector`` None: it waits for one; ``session``: in what an episode was said."""
 
     memory_id: str
     record_id: str
@@ -71,6 +71,7 @@ class NewVersion:
     written_at: datetime
     writer: Writer
     derived: bool = False
+    session: str = ""
 
     @property
     def record(self) -> Record:
@@ -115,11 +116,12 @@ async def append(tx: Tx, new: Sequence[NewVersion], generation: Generation) -> N
     await tx.execute_many(
         "insert into version (memory_id, record_id, version, type, content, attributes, attributes_json, refs,"
         " prefix, text, words, digest, valid_from, valid_to, created_at, written_at, status, supersedes,"
-        " writer_kind, writer_id, derived, size, projection)"
+        " writer_kind, writer_id, derived, size, projection, session)"
         " values (%(memory_id)s, %(record_id)s, %(version)s, %(type)s, %(content)s, %(attributes)s,"
         " jsonb_or_null(%(attributes_text)s), %(refs)s, %(prefix)s, %(text)s,"
         " words_of(%(words)s, %(around_words)s), %(digest)s, %(valid_from)s, %(valid_to)s, %(created_at)s,"
-        " %(written_at)s, 'active', %(supersedes)s, %(writer_kind)s, %(writer_id)s, %(derived)s, %(size)s, %(projection)s)",
+        " %(written_at)s, 'active', %(supersedes)s, %(writer_kind)s, %(writer_id)s, %(derived)s, %(size)s, %(projection)s,"
+        " %(session)s)",
         [_columns(one) for one in new],
     )
     await _append_sources(tx, new)
@@ -293,6 +295,7 @@ def _columns(one: NewVersion) -> dict[str, object]:
         "writer_id": one.writer.id,
         "derived": one.derived,
         "projection": draft.projection,
+        "session": one.session,
         "size": len(content) + len(draft.attributes),
     }
 

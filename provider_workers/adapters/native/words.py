@@ -16,11 +16,12 @@ import msgspec
 
 from provider_workers.domain.model import Part
 
-__all__ = ["digest", "prefix", "query_words", "record_words", "speaker", "text_of"]
+__all__ = ["digest", "names", "prefix", "query_words", "record_words", "session", "speaker", "text_of"]
 
 _MAX_WORDS_BYTES: Final = 700_000  # a tsvector holds 1 MiB
 _MAX_WORD: Final = 500  # characters; Postgres drops words over 2 KB
 _MAX_SPEAKER: Final = 200
+_MAX_SESSION: Final = 200
 ROLES: Final = frozenset({"user", "assistant", "system", "tool"})
 
 _UNSPACED: Final = (
@@ -46,6 +47,18 @@ def speaker(parts: Sequence[Part], attributes: bytes) -> str:
         return named.replace("\0", "").strip()[:_MAX_SPEAKER]
     roles = {part.role for part in parts}
     return roles.pop() if len(roles) == 1 else ""
+
+
+def session(attributes: bytes) -> str:
+    """The conversation an episode says it is of (``attributes.session``, ``attributes.session_id``), or ""."""
+    stated = _object(attributes)
+    named = stated.get("session") or stated.get("session_id")
+    return named.replace("\0", "").strip()[:_MAX_SESSION] if isinstance(named, str) else ""
+
+
+def names(text: str) -> frozenset[str]:
+    """The words of a name or of a question, unstemmed, to look for the one in the other."""
+    return frozenset(_words(text, singles=True))
 
 
 def prefix(who: str, at: datetime | None) -> str:

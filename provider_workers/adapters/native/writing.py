@@ -8,6 +8,7 @@ from typing import Final
 
 from psycopg import sql
 
+from provider_workers.adapters.native import words
 from provider_workers.adapters.native.files import Files
 from provider_workers.adapters.native.keys import Claim, claim, settle
 from provider_workers.adapters.native.moments import TICK, now
@@ -79,6 +80,7 @@ class Writing:
                     created_at=at + place * TICK,
                     written_at=at + place * TICK,
                     writer=stamp.writer,
+                    session=words.session(episode.attributes) or job_id,
                 )
                 for place, (episode, text) in enumerate(zip(episodes, texts, strict=True))
             ]
@@ -106,6 +108,7 @@ class Writing:
                 created_at=at,
                 written_at=at,
                 writer=stamp.writer,
+                session=words.session(draft.attributes) if draft.type == "episode" else "",
             )
             await append(tx, [new], self._vectors.generation)
             await settle(tx, claimed, record_id=new.record_id, version=1)

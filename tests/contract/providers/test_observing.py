@@ -167,17 +167,17 @@ async def test_facts_are_recalled_beside_their_episodes(subject: Subject):
         memory, episode("Morning. The hub is plugged in at Mill Street. Did anything change?")
     )
     answer = await subject.ask(memory, "where is the hub?", text="hub")
-    assert [hit.record.type for hit in answer.hits] == ["fact", "episode"]
+    assert [hit.record.type for hit in answer.hits] == ["episode", "fact"]
     assert answer.degraded == ()
 
 
-async def test_a_sentence_that_is_a_whole_episode_is_answered_once_as_the_fact(subject: Subject):
+async def test_a_sentence_that_is_a_whole_episode_is_answered_once_as_it_was_said(subject: Subject):
     memory = subject.memory()
     await subject.observe(memory, episode("The hub is plugged in at Mill Street."))
     answer = await subject.ask(memory, "where is the hub?", text="hub")
-    assert [hit.record.type for hit in answer.hits] == ["fact"]
-    only = await subject.ask(memory, "where is the hub?", types=("episode",))
-    assert [hit.record.type for hit in only.hits] == ["episode"]
+    assert [hit.record.type for hit in answer.hits] == ["episode"]
+    only = await subject.ask(memory, "where is the hub?", types=("fact",))
+    assert [hit.record.type for hit in only.hits] == ["fact"]
 
 
 async def test_many_episodes_with_any_text_are_worked_through(subject: Subject):
