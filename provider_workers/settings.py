@@ -31,12 +31,11 @@ class Settings(EmbeddingSettings, ObjectSettings):
         default=1200, ge=0, description="Tokens, estimated, that priming places for one memory at most."
     )
     native_abstain_below: float = Field(
-        default=0.34,
+        default=0.15,
         ge=0,
         le=1,
-        description="Evidence (half cosine, half the share of a question's words, by rarity) below which a"
-        " recall abstains. Calibrated for the embedded encoder, in memories of up to some hundred records; set it"
-        " anew for another model.",
+        description="Evidence, of a calibrated model, below which a recall abstains. Calibrated for the embedded"
+        " encoder; set it anew for another model.",
     )
     native_keep_jobs_days: int = Field(
         default=30, ge=1, description="How long a finished observe job can be read."

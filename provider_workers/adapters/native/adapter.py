@@ -63,7 +63,7 @@ class Options:
     embed_timeout_s: float = 3.0
     sweep_s: float = 30.0
     prime_tokens: int = 1200
-    abstain_below: float = 0.34
+    abstain_below: float = 0.15
     keep_jobs_days: int = 30
     keep_keys_hours: int = 48
     answer_bytes: int = 8 * 1024 * 1024

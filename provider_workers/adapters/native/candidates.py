@@ -27,6 +27,8 @@ BEST: Final = 400
 _SIGNS_FROM: Final = 50_000
 _BY_SIGNS: Final = 2_000
 _RARE: Final = 5_000
+_LOOKED_FOR: Final = 20_000
+_SEEN: Final = 10
 _SAMPLED: Final = 1_024
 _PROBES: Final = 16
 
@@ -54,7 +56,7 @@ class Candidates:
             rows = await self._rows(None)
             counted = [
                 Counted(len(rows), _holding(rows, name, count))
-                for name, count in (("words", len(self._search.query.each)), ("has_text", self._texts))
+                for name, count in (("words", len(self._search.query.lexemes)), ("has_text", self._texts))
             ]
             links = _links_in(rows)
         else:
@@ -68,7 +70,7 @@ class Candidates:
 
     @property
     def _texts(self) -> int:
-        return 1 if self._search.plain else len(self._search.text.each)
+        return 1 if self._search.plain else len(self._search.text.lexemes)
 
     async def _few(self) -> bool:
         bind = Arguments()
@@ -121,33 +123,48 @@ class Candidates:
             counted.append(Counted(total, holding))
         if search.plain:
             counted[1] = Counted(total, [1.0])
-            keys += await self._newest(self._text(bind := Arguments()), bind)
+            keys += await self._newest(self._holds_plain(bind := Arguments()), bind)
         if search.vector is not None:
             keys += await self._near(search.vector, total)
         if not (search.question.query or search.question.text):
-            keys += await self._newest(sql.SQL("array[1]::bigint[]"), Arguments())
+            keys += await self._newest(sql.SQL("true"), Arguments())
         return list(dict.fromkeys(keys)), counted
 
     async def _by_words(self, asked: Lexemes, total: int) -> tuple[Keys, list[float]]:
         """The best by the sum of their words' rarities, and how many versions have each word.
 
-        What is common is estimated from a sample and not looked for: a version that has common words alone is found
-        among the newest that have all of them.
+        How common a common word is, is estimated from a sample, and it is looked for only when rarer ones find too
+        little: the rarest of them, or else the newest with all of them.
         """
         if not asked.lexemes:
             return [], []
         shares = await self._shares(asked)
-        common = [share * total > _RARE and share * _SAMPLED >= 10 for share in shares]
         holding = [share * total for share in shares]
-        rare = [place for place, often in enumerate(common) if not often]
+        rare = [at for at, held in enumerate(holding) if held <= _RARE or shares[at] * _SAMPLED < _SEEN]
+        rarest = min(range(len(holding)), key=holding.__getitem__)
+        if not rare and holding[rarest] <= _LOOKED_FOR:
+            rare = [rarest]
         if not rare:
+            return await self._with_common(asked.each), holding
+        rows = await self._with_rare([asked.each[at] for at in rare], total)
+        for place, at in enumerate(rare):
+            holding[at] = float(rows[0]["holding"][place]) if rows else 0.0
+        keys = [_key(row) for row in rows]
+        common = [one for at, one in enumerate(asked.each) if at not in rare]
+        if common and len(keys) < BEST:
+            keys += await self._with_common(common)
+        return keys, holding
+
+    async def _with_common(self, each: Sequence[str]) -> Keys:
+        """The newest that have all of the words, then those that have any."""
+        found = Keys()
+        for joined in (" & ", " | "):
             bind = Arguments()
-            every = sql.SQL("v.words @@ {}::tsquery").format(bind(" & ".join(asked.each)))
-            return await self._newest(sql.SQL("array[({})::int]").format(every), bind), holding
-        rows = await self._with_rare([asked.each[place] for place in rare], total)
-        for at, place in enumerate(rare):
-            holding[place] = float(rows[0]["holding"][at]) if rows else 0.0
-        return [_key(row) for row in rows], holding
+            holds = sql.SQL("v.words @@ {}::tsquery").format(bind(joined.join(each)))
+            found += await self._newest(holds, bind)
+            if len(found) >= BEST:
+                break
+        return found
 
     async def _with_rare(self, each: Sequence[str], total: int) -> list[Row]:
         bind = Arguments()
@@ -199,9 +216,9 @@ class Candidates:
         return [float(share) for share in held.mean(0)] if rows else [0.0] * len(asked.each)
 
     async def _newest(self, holds: sql.Composable, bind: Arguments) -> Keys:
-        """The newest with a mask that is not 0."""
+        """The newest for which this holds."""
         statement = sql.SQL(
-            "select v.memory_id, v.record_id, v.version from version v where {} and ({})[1] <> 0"
+            "select v.memory_id, v.record_id, v.version from version v where {} and {}"
             " order by v.created_at desc, v.record_id desc, v.version desc limit {}"
         ).format(self._scope(bind).condition, holds, sql.Literal(BEST))
         return [_key(row) for row in await self._fetch(statement, bind)]
@@ -276,9 +293,13 @@ class Candidates:
     def _text(self, bind: Arguments) -> sql.Composable:
         if self._search.plain is None:
             return masks(self._search.text.each, bind)
-        how, what = self._search.plain
+        return sql.SQL("array[({})::int::bigint]").format(self._holds_plain(bind))
+
+    def _holds_plain(self, bind: Arguments) -> sql.Composable:
+        """Whether a version has the text that no lexeme is left of."""
+        how, what = self._search.plain or ("sign", "")
         holds = "v.text ~* {}" if how == "words" else "position(lower({}) in lower(v.text)) > 0"
-        return sql.SQL("array[({})::int::bigint]").format(sql.SQL(holds).format(bind(what)))
+        return sql.SQL(holds).format(bind(what))
 
     def _scope(self, bind: Arguments) -> Scope:
         return scope(self._search.memory_ids, self._search.question.selection, bind)

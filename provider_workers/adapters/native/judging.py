@@ -1,6 +1,6 @@
 """Whether what was found answers the question; nothing here knows of a database.
 
-Two questions, each a small calibrated model (``docs/evaluation.md``): was this talked about at all, and was it said
+Two questions, each a small calibrated model (``docs/decisions/0011-recall.md``): was this talked about at all, and was it said
 by or of the one the question names? The answer's evidence is the lesser of both.
 """
 

@@ -1,8 +1,8 @@
 """What each candidate of a recall scores on each signal; nothing here knows of a database.
 
 Words are counted as BM25 does, over a record and its neighbours in the conversation, the nearer the more: an
-answer often lies beside the words of the question. The weights were chosen on the conversations that
-``docs/evaluation.md`` names, and hardly matter: none of them moves what is found by a point when it is halved.
+answer often lies beside the words of the question. What that and the weights are worth is in
+``docs/decisions/0011-recall.md``.
 """
 
 from collections.abc import Sequence
