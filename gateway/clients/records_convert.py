@@ -244,6 +244,7 @@ def recall_query(asked: schema.Recall) -> record_pb2.RecallQuery:
         as_of=None if asked.as_of is None else timestamp(asked.as_of, "as_of"),
         include=include(asked.include),
         limit=asked.limit or 0,
+        explain=asked.explain,
     )
 
 
@@ -256,6 +257,7 @@ def recalled(message: memory_pb2.RecallResponse) -> schema.Recalled:
                 score=one.hit.score,
                 why=list(one.hit.why),
                 memory=place(one.memory) if one.HasField("memory") else None,
+                signals=dict(one.hit.signals),
             )
             for one in message.results
         ],
@@ -263,6 +265,10 @@ def recalled(message: memory_pb2.RecallResponse) -> schema.Recalled:
         children=[place(one) for one in message.children],
         degraded=list(message.degraded),
         abstain=message.abstain,
+        abstain_reason=message.abstain_reason,
+        evidence=schema.Evidence(score=message.evidence.score, threshold=message.evidence.threshold)
+        if message.HasField("evidence")
+        else None,
     )
 
 

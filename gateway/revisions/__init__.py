@@ -112,6 +112,8 @@ class Revision:
             children=recalled.children,
             degraded=recalled.degraded,
             abstain=recalled.abstain,
+            abstain_reason=recalled.abstain_reason or UNSET,
+            evidence=recalled.evidence or UNSET,
         )
 
     def queried(self, queried: Queried) -> QueryAnswer:
@@ -134,6 +136,7 @@ class Revision:
             score=found.score,
             why=found.why,
             memory=UNSET if holder is None else Holder(id=holder.id, name=holder.name),
+            signals=found.signals or UNSET,
         )
 
 

@@ -290,11 +290,19 @@ EXAMPLES: Final[Mapping[type[msgspec.Struct], Json]] = {
     snapshots.Snapshots: {"data": [_SNAPSHOT], **_NONE_MORE},
     records.Erased: {"erased": [_RECORD_ID], "unreachable": []},
     records.RecallAnswer: {
-        "results": [{"record": _RECORD, "score": 0.91, "why": ["query"]}],
+        "results": [
+            {
+                "record": _RECORD,
+                "score": 0.91,
+                "why": ["query"],
+                "signals": {"words": 5.2, "meaning": 0.61, "session": 4.4, "subject": 1.0, "time": 0.0},
+            }
+        ],
         "parent": _PLACE,
         "children": [],
         "degraded": [],
         "abstain": False,
+        "evidence": {"score": 0.83, "threshold": 0.15},
     },
     # Harnesses and tasks
     harnesses.PutHarness: {"name": "Desk", "base": "scripted"},

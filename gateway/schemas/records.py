@@ -132,6 +132,7 @@ class Recall(Ask, kw_only=True, frozen=True):
     include: Include | None = None
     limit: Whole | None = None
     depth: Whole | None = None
+    explain: bool = False
 
 
 class Erase(Ask, kw_only=True, frozen=True):
@@ -281,6 +282,14 @@ class Found(Answer, kw_only=True, frozen=True):
     score: float
     why: list[str]
     memory: Place | None
+    signals: dict[str, float] = msgspec.field(default_factory=dict[str, float])
+
+
+class Evidence(Answer, kw_only=True, frozen=True):
+    """What an answer was judged by, both 0 to 1: below the threshold it abstains."""
+
+    score: float
+    threshold: float
 
 
 class Recalled(Answer, kw_only=True, frozen=True):
@@ -291,6 +300,8 @@ class Recalled(Answer, kw_only=True, frozen=True):
     children: list[Place]
     degraded: list[str]
     abstain: bool
+    abstain_reason: str = ""
+    evidence: Evidence | None = None
 
 
 class Holder(Answer, kw_only=True, frozen=True):
@@ -307,13 +318,18 @@ class Result(Answer, kw_only=True, frozen=True):
     score: float | UnsetType = UNSET
     why: list[str]
     memory: Holder | UnsetType = UNSET
+    signals: dict[str, float] | UnsetType = UNSET
 
 
 class RecallAnswer(Answer, kw_only=True, frozen=True):
-    """What was found, and where to go from here (section 6.3)."""
+    """What was found, and where to go from here (section 6.3). With ``explain``, results have ``signals`` and the
+    answer the ``evidence`` it was judged by.
+    """
 
     results: list[Result]
     parent: Place | UnsetType = UNSET
     children: list[Place]
     degraded: list[str]
     abstain: bool
+    abstain_reason: str | UnsetType = UNSET
+    evidence: Evidence | UnsetType = UNSET

@@ -136,7 +136,9 @@ def recalled(one: Recalled) -> wire.RecallResponse:
     """A recall's answer."""
     results = [
         wire.RecallResult(
-            hit=record_pb2.RecallHit(record=record(hit.record), score=hit.score, why=hit.why),
+            hit=record_pb2.RecallHit(
+                record=record(hit.record), score=hit.score, why=hit.why, signals=hit.signals
+            ),
             memory=place(one.memories[hit.record.memory_id]),
         )
         for hit in one.hits
@@ -148,6 +150,10 @@ def recalled(one: Recalled) -> wire.RecallResponse:
         children=[place(child) for child in one.children],
         degraded=one.degraded,
         abstain=one.abstain,
+        abstain_reason=one.reason,
+        evidence=None
+        if one.evidence is None
+        else record_pb2.Evidence(score=one.evidence.score, threshold=one.evidence.threshold),
     )
 
 

@@ -13,6 +13,7 @@ from memory_service.domain.model import (
     Address,
     Capabilities,
     Erased,
+    Evidence,
     File,
     Found,
     Hit,
@@ -193,8 +194,17 @@ class GrpcProvider:
         )
         async with reachable():
             answer = await self._stub.Recall(request)
-        hits = tuple(Hit(record_of(one.record), one.score, tuple(one.why)) for one in answer.hits)
-        return Found(hits, tuple(answer.degraded), abstain=answer.abstain)
+        hits = tuple(
+            Hit(record_of(one.record), one.score, tuple(one.why), dict(one.signals)) for one in answer.hits
+        )
+        evidence = Evidence(answer.evidence.score, answer.evidence.threshold)
+        return Found(
+            hits,
+            tuple(answer.degraded),
+            abstain=answer.abstain,
+            reason=answer.abstain_reason,
+            evidence=evidence if answer.HasField("evidence") else None,
+        )
 
     async def count(self, provider: str, memory_ids: Sequence[str]) -> dict[str, int]:
         request = wire.CountRequest(provider=provider, memory_ids=memory_ids)

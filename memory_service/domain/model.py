@@ -251,15 +251,26 @@ class Hit:
     record: Record
     score: float
     why: tuple[str, ...]
+    signals: Mapping[str, float] = field(default_factory=dict[str, float])
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What an answer was judged by, 0 to 1; below the threshold it abstains."""
+
+    score: float
+    threshold: float
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A provider's answer to a recall."""
+    """A provider's answer to a recall. ``reason`` is why it abstains; ``evidence`` is set where that was asked."""
 
     hits: tuple[Hit, ...]
     degraded: tuple[str, ...]
     abstain: bool
+    reason: str = ""
+    evidence: Evidence | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,6 +295,8 @@ class Recalled:
     children: tuple[Place, ...]
     degraded: tuple[str, ...]
     abstain: bool
+    reason: str = ""
+    evidence: Evidence | None = None
 
 
 @dataclass(frozen=True, slots=True)

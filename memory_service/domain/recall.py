@@ -30,6 +30,9 @@ EVERYTHING: Final = -1
 """The depth that means every level below."""
 
 
+_NOTHING: Final = "nothing_stored"
+
+
 class Recall:
     """The use case of section 6."""
 
@@ -60,7 +63,14 @@ class Recall:
         hits = tuple(replace(hit, record=record) for hit, record in zip(found.hits, records, strict=True))
         memories = await self._describer.named({hit.record.memory_id for hit in hits})
         return Recalled(
-            hits, memories, parent, children, (*found.degraded, *degraded, *more), abstain=found.abstain
+            hits,
+            memories,
+            parent,
+            children,
+            (*found.degraded, *degraded, *more),
+            abstain=found.abstain,
+            reason=found.reason or (_NOTHING if found.abstain else ""),
+            evidence=found.evidence,
         )
 
     async def _search(self, memory_id: str, question: Question, depth: int) -> tuple[Found, list[str]]:
@@ -105,4 +115,7 @@ def _merge(answers: Sequence[Found], limit: int) -> Found:
         return answers[0]
     hits: list[Hit] = sorted((hit for one in answers for hit in one.hits), key=lambda hit: -hit.score)
     degraded = tuple(dict.fromkeys(gap for one in answers for gap in one.degraded))
-    return Found(tuple(hits[:limit]), degraded, abstain=all(one.abstain for one in answers))
+    abstain = all(one.abstain for one in answers)
+    # Something that did not convince tells more than nothing at all.
+    reasons = [one.reason for one in answers if one.reason not in ("", _NOTHING)] or [_NOTHING]
+    return Found(tuple(hits[:limit]), degraded, abstain=abstain, reason=reasons[0] if abstain else "")

@@ -122,7 +122,8 @@ def as_of(message: Message) -> datetime | None:
 
 def question(message: record_pb2.RecallQuery) -> Question:
     """What a recall asks."""
-    return Question(selection(message), message.query, message.text, message.limit or limits.DEFAULT_HITS)
+    limit = message.limit or limits.DEFAULT_HITS
+    return Question(selection(message), message.query, message.text, limit, message.explain)
 
 
 def page(message: common_pb2.Page) -> Page:
@@ -190,10 +191,24 @@ def erased(one: Erased) -> wire.EraseResponse:
     )
 
 
-def found(one: Found) -> wire.RecallResponse:
+def found(one: Found, *, explain: bool) -> wire.RecallResponse:
     """A recall's answer."""
-    hits = [record_pb2.RecallHit(record=record(hit.record), score=hit.score, why=hit.why) for hit in one.hits]
-    return wire.RecallResponse(hits=hits, degraded=one.degraded, abstain=one.abstain)
+    judged = explain and one.threshold > 0
+    return wire.RecallResponse(
+        hits=[
+            record_pb2.RecallHit(
+                record=record(hit.record),
+                score=hit.score,
+                why=hit.why,
+                signals=hit.signals if explain else None,
+            )
+            for hit in one.hits
+        ],
+        degraded=one.degraded,
+        abstain=one.abstain,
+        abstain_reason=one.reason if one.abstain else "",
+        evidence=record_pb2.Evidence(score=one.evidence, threshold=one.threshold) if judged else None,
+    )
 
 
 def capabilities(one: Capabilities) -> record_pb2.Capabilities:

@@ -102,7 +102,8 @@ class ProviderServicer(Base):
 
     async def Recall(self, request: wire.RecallRequest, context: Context) -> wire.RecallResponse:
         question = convert.question(request.recall)
-        return convert.found(await self._operations.recall(request.provider, request.memory_ids, question))
+        found = await self._operations.recall(request.provider, request.memory_ids, question)
+        return convert.found(found, explain=question.explain)
 
     async def Count(self, request: wire.CountRequest, context: Context) -> wire.CountResponse:
         return wire.CountResponse(counts=await self._operations.count(request.provider, request.memory_ids))

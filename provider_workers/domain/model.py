@@ -1,7 +1,7 @@
 """The things a provider speaks of (Memories, sections 4 to 6 and 10.2)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
@@ -272,27 +272,34 @@ class Question:
     query: str = ""
     text: str = ""
     limit: int = 8
+    explain: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A record a recall found; ``score`` is 0 to 1 and comparable within one answer only."""
+    """A record a recall found; ``score`` is 0 to 1 and comparable within one answer only. ``signals`` is what it was
+    made of, by the provider's own names, where that was asked.
+    """
 
     record: Record
     score: float
     why: tuple[str, ...]
+    signals: Mapping[str, float] = field(default_factory=dict[str, float])
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A recall's answer (section 6.3). ``evidence``, 0 to 1, is what ``abstain`` was decided by; 0 when nothing
-    was asked by meaning. It comes from one model's vectors and is not told to callers.
+    """A recall's answer (section 6.3). ``evidence``, 0 to 1, is what ``abstain`` was decided by: below ``threshold``;
+    both 0 when nothing was asked by meaning. ``reason`` is why it abstains: ``nothing_stored``,
+    ``below_confidence``, ``subject_mismatch``, ``outside_time`` or a word of the provider's own.
     """
 
     hits: tuple[Hit, ...]
     degraded: tuple[str, ...] = ()
     abstain: bool = False
     evidence: float = 0.0
+    threshold: float = 0.0
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

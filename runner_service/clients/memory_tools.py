@@ -139,6 +139,8 @@ class GrpcToolMemory:
             request.depth = call.depth
         answer = await self._records.Recall(request)
         found: Item = {"results": [_hit(one) for one in answer.results], "abstain": answer.abstain}
+        if answer.abstain_reason:
+            found["abstain_reason"] = answer.abstain_reason
         if answer.HasField("parent"):
             found["parent"] = projection.place(answer.parent)
         if answer.children:

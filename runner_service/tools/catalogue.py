@@ -68,7 +68,8 @@ TOOLS: Final[Mapping[str, Tool]] = {
             "memory_recall",
             "Search one memory by meaning (query), by words (text), by fields (filters), or any of them"
             " together. The answer names the memory's parent and children: go there with another call."
-            " abstain means that nothing here answers the question.",
+            " abstain means that nothing here answers the question; abstain_reason says why: nothing_stored,"
+            " below_confidence, subject_mismatch (it was said of somebody else) or outside_time.",
             [],
             writes=False,
             memory=_HERE,

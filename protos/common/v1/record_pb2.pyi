@@ -487,11 +487,14 @@ class RecallQuery(_message.Message):
     AS_OF_FIELD_NUMBER: _builtins.int
     INCLUDE_FIELD_NUMBER: _builtins.int
     LIMIT_FIELD_NUMBER: _builtins.int
+    EXPLAIN_FIELD_NUMBER: _builtins.int
     query: _builtins.str
     text: _builtins.str
     include: Global___Include.ValueType
     limit: _builtins.int
     """1 to 100; 0 means 8."""
+    explain: _builtins.bool
+    """Whether each hit says what it scored on every signal, and the answer what it was judged by."""
     @_builtins.property
     def filter(self) -> Global___Filter: ...
     @_builtins.property
@@ -508,10 +511,11 @@ class RecallQuery(_message.Message):
         as_of: _timestamp_pb2.Timestamp | None = ...,
         include: Global___Include.ValueType = ...,
         limit: _builtins.int = ...,
+        explain: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of", "filter", b"filter"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of", "filter", b"filter", "include", b"include", "limit", b"limit", "query", b"query", "text", b"text", "types", b"types"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of", "explain", b"explain", "filter", b"filter", "include", b"include", "limit", b"limit", "query", b"query", "text", b"text", "types", b"types"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -523,9 +527,30 @@ class RecallHit(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    @_typing.final
+    class SignalsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.float
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.float = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     RECORD_FIELD_NUMBER: _builtins.int
     SCORE_FIELD_NUMBER: _builtins.int
     WHY_FIELD_NUMBER: _builtins.int
+    SIGNALS_FIELD_NUMBER: _builtins.int
     score: _builtins.float
     """0 to 1, comparable within one answer only."""
     @_builtins.property
@@ -534,20 +559,49 @@ class RecallHit(_message.Message):
     def why(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The signals that produced it: `query`, `text`, `filters`."""
 
+    @_builtins.property
+    def signals(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]:
+        """With `explain`: its scores by signal, by the provider's own names, comparable within one answer only."""
+
     def __init__(
         self,
         *,
         record: Global___Record | None = ...,
         score: _builtins.float = ...,
         why: _abc.Iterable[_builtins.str] | None = ...,
+        signals: _abc.Mapping[_builtins.str, _builtins.float] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["record", b"record"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["record", b"record", "score", b"score", "why", b"why"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["record", b"record", "score", b"score", "signals", b"signals", "why", b"why"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___RecallHit: _TypeAlias = RecallHit  # noqa: Y015
+
+@_typing.final
+class Evidence(_message.Message):
+    """What an answer was judged by, both 0 to 1: below the threshold a recall abstains."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SCORE_FIELD_NUMBER: _builtins.int
+    THRESHOLD_FIELD_NUMBER: _builtins.int
+    score: _builtins.float
+    threshold: _builtins.float
+    def __init__(
+        self,
+        *,
+        score: _builtins.float = ...,
+        threshold: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["score", b"score", "threshold", b"threshold"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Evidence: _TypeAlias = Evidence  # noqa: Y015
 
 @_typing.final
 class Capabilities(_message.Message):

@@ -870,7 +870,13 @@ class RecallResponse(_message.Message):
     CHILDREN_FIELD_NUMBER: _builtins.int
     DEGRADED_FIELD_NUMBER: _builtins.int
     ABSTAIN_FIELD_NUMBER: _builtins.int
+    ABSTAIN_REASON_FIELD_NUMBER: _builtins.int
+    EVIDENCE_FIELD_NUMBER: _builtins.int
     abstain: _builtins.bool
+    abstain_reason: _builtins.str
+    """Set when it abstains: nothing_stored, below_confidence, subject_mismatch, outside_time, or a word of the provider's
+    own. What the caller may not see counts as not stored.
+    """
     @_builtins.property
     def results(self) -> _containers.RepeatedCompositeFieldContainer[Global___RecallResult]: ...
     @_builtins.property
@@ -883,6 +889,10 @@ class RecallResponse(_message.Message):
 
     @_builtins.property
     def degraded(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def evidence(self) -> _record_pb2.Evidence:
+        """With `explain`, where one provider was asked and judged a query."""
+
     def __init__(
         self,
         *,
@@ -891,10 +901,12 @@ class RecallResponse(_message.Message):
         children: _abc.Iterable[Global___Place] | None = ...,
         degraded: _abc.Iterable[_builtins.str] | None = ...,
         abstain: _builtins.bool = ...,
+        abstain_reason: _builtins.str = ...,
+        evidence: _record_pb2.Evidence | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["parent", b"parent"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["evidence", b"evidence", "parent", b"parent"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["abstain", b"abstain", "children", b"children", "degraded", b"degraded", "parent", b"parent", "results", b"results"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["abstain", b"abstain", "abstain_reason", b"abstain_reason", "children", b"children", "degraded", b"degraded", "evidence", b"evidence", "parent", b"parent", "results", b"results"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

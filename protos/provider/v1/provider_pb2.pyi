@@ -582,21 +582,31 @@ class RecallResponse(_message.Message):
     HITS_FIELD_NUMBER: _builtins.int
     DEGRADED_FIELD_NUMBER: _builtins.int
     ABSTAIN_FIELD_NUMBER: _builtins.int
+    ABSTAIN_REASON_FIELD_NUMBER: _builtins.int
+    EVIDENCE_FIELD_NUMBER: _builtins.int
     abstain: _builtins.bool
+    abstain_reason: _builtins.str
+    """Why it abstains: nothing_stored, below_confidence, subject_mismatch, outside_time, or a word of the provider's own."""
     @_builtins.property
     def hits(self) -> _containers.RepeatedCompositeFieldContainer[_record_pb2.RecallHit]: ...
     @_builtins.property
     def degraded(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def evidence(self) -> _record_pb2.Evidence:
+        """With `explain`, where a query was asked and judged."""
+
     def __init__(
         self,
         *,
         hits: _abc.Iterable[_record_pb2.RecallHit] | None = ...,
         degraded: _abc.Iterable[_builtins.str] | None = ...,
         abstain: _builtins.bool = ...,
+        abstain_reason: _builtins.str = ...,
+        evidence: _record_pb2.Evidence | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["evidence", b"evidence"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["abstain", b"abstain", "degraded", b"degraded", "hits", b"hits"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["abstain", b"abstain", "abstain_reason", b"abstain_reason", "degraded", b"degraded", "evidence", b"evidence", "hits", b"hits"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

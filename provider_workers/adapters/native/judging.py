@@ -18,14 +18,15 @@ __all__ = ["Judged", "judge", "named"]
 
 _TOP: Final = 5
 _ENDINGS: Final = 3
+_EVEN: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """``evidence`` is 0 to 1. ``other`` says that it is low because somebody else is spoken of."""
+    """``evidence`` is 0 to 1; ``reason`` says what it lacks most, should it be too little."""
 
     evidence: float
-    other: bool = False
+    reason: str = "below_confidence"
 
 
 def named(pool: Pool, query: str) -> frozenset[str]:
@@ -42,7 +43,10 @@ def judge(signals: Signals, lexemes: tuple[str, ...], subjects: frozenset[str]) 
         return Judged(0.0)
     talked = _talked_about(signals)
     about = _about_subject(signals, lexemes, subjects) if subjects else 1.0
-    return Judged(min(talked, about), other=about < min(talked, 0.5))
+    if about < min(talked, _EVEN):
+        return Judged(about, "subject_mismatch")
+    outside = signals.has_window and not signals.time.any()
+    return Judged(min(talked, about), "outside_time" if outside else "below_confidence")
 
 
 def _talked_about(signals: Signals) -> float:

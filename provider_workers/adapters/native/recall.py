@@ -76,7 +76,7 @@ class Recall:
         hits = list[Hit]()
         for row in kept:
             found = best[int(row["place"]) - 1]
-            hits.append(Hit(record_of(row, question.selection.as_of), found.score, found.why))
+            hits.append(Hit(record_of(row, question.selection.as_of), found.score, found.why, found.signals))
         return hits, len(kept) < len(rows)
 
     async def _pending(self, tx: Tx, memory_ids: Sequence[str], question: Question) -> bool:
@@ -92,8 +92,16 @@ class Recall:
         return bool(rows[0]["pending"]) or await outdated(tx, memory_ids, self._vectors.generation)
 
     def _found(self, hits: Sequence[Hit], judged: Judged, *, asks: bool, degraded: Sequence[str]) -> Found:
-        weak = asks and judged.evidence < self._abstain_below
-        return Found(tuple(hits), tuple(degraded), abstain=not hits or weak, evidence=judged.evidence)
+        threshold = self._abstain_below if asks else 0.0
+        weak = judged.evidence < threshold
+        return Found(
+            tuple(hits),
+            tuple(degraded),
+            abstain=not hits or weak,
+            evidence=judged.evidence,
+            threshold=threshold,
+            reason="nothing_stored" if not hits else judged.reason if weak else "",
+        )
 
 
 def _ranked(pool: Pool, search: Search, query: str) -> tuple[list[Ranked], Judged]:

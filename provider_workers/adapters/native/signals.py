@@ -100,6 +100,11 @@ class Signals:
         self._subjects = subjects
         self._window = window
 
+    @property
+    def has_window(self) -> bool:
+        """Whether the question speaks of a time."""
+        return self._window is not None
+
     @cached_property
     def holds(self) -> NDArray[np.float64]:
         """Which candidate (row) has which word of the query (column)."""

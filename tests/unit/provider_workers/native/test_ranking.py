@@ -181,7 +181,7 @@ def test_evidence_is_low_when_only_somebody_else_said_it():
     ]
     low, high = (judge(it, ("hub", "street", "mill", "anna"), frozenset({"Anna"})) for it in made)
     assert low.evidence < high.evidence
-    assert (low.other, high.other) == (True, False)
+    assert (low.reason, high.reason) == ("subject_mismatch", "below_confidence")
 
 
 @pytest.mark.parametrize(
