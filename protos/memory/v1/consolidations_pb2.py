@@ -22,19 +22,27 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from protos.common.v1 import common_pb2 as protos_dot_common_dot_v1_dot_common__pb2
+from protos.common.v1 import consolidation_pb2 as protos_dot_common_dot_v1_dot_consolidation__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%protos/memory/v1/consolidations.proto\x12\x15grovekeeper.memory.v1\"9\n\x14\x43onsolidationRequest\x12\x11\n\tmemory_id\x18\x01 \x01(\t\x12\x0e\n\x06writes\x18\x02 \x01(\x08\"\x17\n\x15\x43onsolidationResponse2|\n\x0e\x43onsolidations\x12j\n\rConsolidation\x12+.grovekeeper.memory.v1.ConsolidationRequest\x1a,.grovekeeper.memory.v1.ConsolidationResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%protos/memory/v1/consolidations.proto\x12\x15grovekeeper.memory.v1\x1a\x1dprotos/common/v1/common.proto\x1a$protos/common/v1/consolidation.proto\"\x8c\x01\n\x0fStartRunRequest\x12\x11\n\tmemory_id\x18\x01 \x01(\t\x12-\n\x06\x62udget\x18\x02 \x01(\x0b\x32\x1d.grovekeeper.common.v1.Budget\x12\x37\n\x0bidempotency\x18\x03 \x01(\x0b\x32\".grovekeeper.common.v1.Idempotency\"O\n\x0fListRunsRequest\x12\x11\n\tmemory_id\x18\x01 \x01(\t\x12)\n\x04page\x18\x02 \x01(\x0b\x32\x1b.grovekeeper.common.v1.Page\"2\n\rGetRunRequest\x12\x11\n\tmemory_id\x18\x01 \x01(\t\x12\x0e\n\x06run_id\x18\x02 \x01(\t\"b\n\x12ListChangesRequest\x12\x11\n\tmemory_id\x18\x01 \x01(\t\x12\x0e\n\x06run_id\x18\x02 \x01(\t\x12)\n\x04page\x18\x03 \x01(\x0b\x32\x1b.grovekeeper.common.v1.Page\"n\n\x10RevertRunRequest\x12\x11\n\tmemory_id\x18\x01 \x01(\t\x12\x0e\n\x06run_id\x18\x02 \x01(\t\x12\x37\n\x0bidempotency\x18\x03 \x01(\x0b\x32\".grovekeeper.common.v1.Idempotency2\xea\x03\n\x0e\x43onsolidations\x12[\n\x08StartRun\x12&.grovekeeper.memory.v1.StartRunRequest\x1a\'.grovekeeper.common.v1.ConsolidationRun\x12\\\n\x08ListRuns\x12&.grovekeeper.memory.v1.ListRunsRequest\x1a(.grovekeeper.common.v1.ConsolidationRuns\x12W\n\x06GetRun\x12$.grovekeeper.memory.v1.GetRunRequest\x1a\'.grovekeeper.common.v1.ConsolidationRun\x12\x65\n\x0bListChanges\x12).grovekeeper.memory.v1.ListChangesRequest\x1a+.grovekeeper.common.v1.ConsolidationChanges\x12]\n\tRevertRun\x12\'.grovekeeper.memory.v1.RevertRunRequest\x1a\'.grovekeeper.common.v1.ConsolidationRunb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'protos.memory.v1.consolidations_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_CONSOLIDATIONREQUEST']._serialized_start=64
-  _globals['_CONSOLIDATIONREQUEST']._serialized_end=121
-  _globals['_CONSOLIDATIONRESPONSE']._serialized_start=123
-  _globals['_CONSOLIDATIONRESPONSE']._serialized_end=146
-  _globals['_CONSOLIDATIONS']._serialized_start=148
-  _globals['_CONSOLIDATIONS']._serialized_end=272
+  _globals['_STARTRUNREQUEST']._serialized_start=134
+  _globals['_STARTRUNREQUEST']._serialized_end=274
+  _globals['_LISTRUNSREQUEST']._serialized_start=276
+  _globals['_LISTRUNSREQUEST']._serialized_end=355
+  _globals['_GETRUNREQUEST']._serialized_start=357
+  _globals['_GETRUNREQUEST']._serialized_end=407
+  _globals['_LISTCHANGESREQUEST']._serialized_start=409
+  _globals['_LISTCHANGESREQUEST']._serialized_end=507
+  _globals['_REVERTRUNREQUEST']._serialized_start=509
+  _globals['_REVERTRUNREQUEST']._serialized_end=619
+  _globals['_CONSOLIDATIONS']._serialized_start=622
+  _globals['_CONSOLIDATIONS']._serialized_end=1112
 # @@protoc_insertion_point(module_scope)

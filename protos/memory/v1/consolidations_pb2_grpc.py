@@ -3,6 +3,7 @@
 import grpc
 import warnings
 
+from protos.common.v1 import consolidation_pb2 as protos_dot_common_dot_v1_dot_consolidation__pb2
 from protos.memory.v1 import consolidations_pb2 as protos_dot_memory_dot_v1_dot_consolidations__pb2
 
 GRPC_GENERATED_VERSION = '1.85.1'
@@ -34,19 +35,67 @@ class ConsolidationsStub:
         Args:
             channel: A grpc.Channel.
         """
-        self.Consolidation = channel.unary_unary(
-                '/grovekeeper.memory.v1.Consolidations/Consolidation',
-                request_serializer=protos_dot_memory_dot_v1_dot_consolidations__pb2.ConsolidationRequest.SerializeToString,
-                response_deserializer=protos_dot_memory_dot_v1_dot_consolidations__pb2.ConsolidationResponse.FromString,
+        self.StartRun = channel.unary_unary(
+                '/grovekeeper.memory.v1.Consolidations/StartRun',
+                request_serializer=protos_dot_memory_dot_v1_dot_consolidations__pb2.StartRunRequest.SerializeToString,
+                response_deserializer=protos_dot_common_dot_v1_dot_consolidation__pb2.ConsolidationRun.FromString,
+                _registered_method=True)
+        self.ListRuns = channel.unary_unary(
+                '/grovekeeper.memory.v1.Consolidations/ListRuns',
+                request_serializer=protos_dot_memory_dot_v1_dot_consolidations__pb2.ListRunsRequest.SerializeToString,
+                response_deserializer=protos_dot_common_dot_v1_dot_consolidation__pb2.ConsolidationRuns.FromString,
+                _registered_method=True)
+        self.GetRun = channel.unary_unary(
+                '/grovekeeper.memory.v1.Consolidations/GetRun',
+                request_serializer=protos_dot_memory_dot_v1_dot_consolidations__pb2.GetRunRequest.SerializeToString,
+                response_deserializer=protos_dot_common_dot_v1_dot_consolidation__pb2.ConsolidationRun.FromString,
+                _registered_method=True)
+        self.ListChanges = channel.unary_unary(
+                '/grovekeeper.memory.v1.Consolidations/ListChanges',
+                request_serializer=protos_dot_memory_dot_v1_dot_consolidations__pb2.ListChangesRequest.SerializeToString,
+                response_deserializer=protos_dot_common_dot_v1_dot_consolidation__pb2.ConsolidationChanges.FromString,
+                _registered_method=True)
+        self.RevertRun = channel.unary_unary(
+                '/grovekeeper.memory.v1.Consolidations/RevertRun',
+                request_serializer=protos_dot_memory_dot_v1_dot_consolidations__pb2.RevertRunRequest.SerializeToString,
+                response_deserializer=protos_dot_common_dot_v1_dot_consolidation__pb2.ConsolidationRun.FromString,
                 _registered_method=True)
 
 
 class ConsolidationsServicer:
     """Missing associated documentation comment in .proto file."""
 
-    def Consolidation(self, request, context):
-        """Starts, reverts or reads runs. No provider that can be connected declares `runs` yet, so after the access check
-        the answer is always an error: memory_not_found, memory_forbidden, memory_unsupported.
+    def StartRun(self, request, context):
+        """Starts one now; needs `write`. Until it ends the memory is neither moved nor deleted (memory_busy). Errors:
+        memory_unsupported, invalid_input (budget), grovekeeper_conflict (too many wait in this memory).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListRuns(self, request, context):
+        """Newest first; needs `read`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetRun(self, request, context):
+        """Needs `read`. Unknown: grovekeeper_not_found.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListChanges(self, request, context):
+        """The records it wrote, superseded or forgot, in that order of time; needs `read`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RevertRun(self, request, context):
+        """Needs `write`. Errors: grovekeeper_not_found, grovekeeper_conflict (the run has not ended).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -55,10 +104,30 @@ class ConsolidationsServicer:
 
 def add_ConsolidationsServicer_to_server(servicer, server):
     rpc_method_handlers = {
-            'Consolidation': grpc.unary_unary_rpc_method_handler(
-                    servicer.Consolidation,
-                    request_deserializer=protos_dot_memory_dot_v1_dot_consolidations__pb2.ConsolidationRequest.FromString,
-                    response_serializer=protos_dot_memory_dot_v1_dot_consolidations__pb2.ConsolidationResponse.SerializeToString,
+            'StartRun': grpc.unary_unary_rpc_method_handler(
+                    servicer.StartRun,
+                    request_deserializer=protos_dot_memory_dot_v1_dot_consolidations__pb2.StartRunRequest.FromString,
+                    response_serializer=protos_dot_common_dot_v1_dot_consolidation__pb2.ConsolidationRun.SerializeToString,
+            ),
+            'ListRuns': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListRuns,
+                    request_deserializer=protos_dot_memory_dot_v1_dot_consolidations__pb2.ListRunsRequest.FromString,
+                    response_serializer=protos_dot_common_dot_v1_dot_consolidation__pb2.ConsolidationRuns.SerializeToString,
+            ),
+            'GetRun': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetRun,
+                    request_deserializer=protos_dot_memory_dot_v1_dot_consolidations__pb2.GetRunRequest.FromString,
+                    response_serializer=protos_dot_common_dot_v1_dot_consolidation__pb2.ConsolidationRun.SerializeToString,
+            ),
+            'ListChanges': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListChanges,
+                    request_deserializer=protos_dot_memory_dot_v1_dot_consolidations__pb2.ListChangesRequest.FromString,
+                    response_serializer=protos_dot_common_dot_v1_dot_consolidation__pb2.ConsolidationChanges.SerializeToString,
+            ),
+            'RevertRun': grpc.unary_unary_rpc_method_handler(
+                    servicer.RevertRun,
+                    request_deserializer=protos_dot_memory_dot_v1_dot_consolidations__pb2.RevertRunRequest.FromString,
+                    response_serializer=protos_dot_common_dot_v1_dot_consolidation__pb2.ConsolidationRun.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -72,7 +141,7 @@ class Consolidations:
     """Missing associated documentation comment in .proto file."""
 
     @staticmethod
-    def Consolidation(request,
+    def StartRun(request,
             target,
             options=(),
             channel_credentials=None,
@@ -85,9 +154,117 @@ class Consolidations:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/grovekeeper.memory.v1.Consolidations/Consolidation',
-            protos_dot_memory_dot_v1_dot_consolidations__pb2.ConsolidationRequest.SerializeToString,
-            protos_dot_memory_dot_v1_dot_consolidations__pb2.ConsolidationResponse.FromString,
+            '/grovekeeper.memory.v1.Consolidations/StartRun',
+            protos_dot_memory_dot_v1_dot_consolidations__pb2.StartRunRequest.SerializeToString,
+            protos_dot_common_dot_v1_dot_consolidation__pb2.ConsolidationRun.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListRuns(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/grovekeeper.memory.v1.Consolidations/ListRuns',
+            protos_dot_memory_dot_v1_dot_consolidations__pb2.ListRunsRequest.SerializeToString,
+            protos_dot_common_dot_v1_dot_consolidation__pb2.ConsolidationRuns.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetRun(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/grovekeeper.memory.v1.Consolidations/GetRun',
+            protos_dot_memory_dot_v1_dot_consolidations__pb2.GetRunRequest.SerializeToString,
+            protos_dot_common_dot_v1_dot_consolidation__pb2.ConsolidationRun.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListChanges(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/grovekeeper.memory.v1.Consolidations/ListChanges',
+            protos_dot_memory_dot_v1_dot_consolidations__pb2.ListChangesRequest.SerializeToString,
+            protos_dot_common_dot_v1_dot_consolidation__pb2.ConsolidationChanges.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RevertRun(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/grovekeeper.memory.v1.Consolidations/RevertRun',
+            protos_dot_memory_dot_v1_dot_consolidations__pb2.RevertRunRequest.SerializeToString,
+            protos_dot_common_dot_v1_dot_consolidation__pb2.ConsolidationRun.FromString,
             options,
             channel_credentials,
             insecure,
