@@ -7,6 +7,7 @@ from typing import Final
 
 import grpc
 
+from protos.provider.v1.consolidations_pb2_grpc import add_ConsolidationsServicer_to_server
 from protos.provider.v1.files_pb2_grpc import add_FilesServicer_to_server
 from protos.provider.v1.jobs_pb2_grpc import add_JobsServicer_to_server
 from protos.provider.v1.provider_pb2_grpc import add_ProviderServicer_to_server
@@ -14,9 +15,12 @@ from protos.provider.v1.queries_pb2_grpc import add_QueriesServicer_to_server, a
 from protos.provider.v1.types_pb2_grpc import add_TypesServicer_to_server
 from provider_workers.adapters.native.adapter import NativeProvider, Options
 from provider_workers.adapters.native.capabilities import NAME
+from provider_workers.adapters.native.consolidation.due import When
+from provider_workers.adapters.native.consolidation.keeper import Tidy
 from provider_workers.adapters.native.embedding.embedder import Embedder, Endpoint, make_embedder
 from provider_workers.adapters.native.embedding.files import ModelFilesError
 from provider_workers.adapters.native.querying import Querying
+from provider_workers.api.consolidations import ConsolidationsServicer
 from provider_workers.api.files import FilesServicer
 from provider_workers.api.queries import QueriesServicer
 from provider_workers.api.servicer import ProviderServicer
@@ -24,6 +28,7 @@ from provider_workers.api.snapshots import SnapshotsServicer
 from provider_workers.api.types import TypesServicer
 from provider_workers.api.work import JobsServicer
 from provider_workers.container.container import Container, Limits
+from provider_workers.domain.consolidations import Consolidations
 from provider_workers.domain.operations import Operations
 from provider_workers.domain.queries import Queries
 from provider_workers.domain.work import BackgroundWork
@@ -50,6 +55,7 @@ _SERVICES: Final = [
     "grovekeeper.provider.v1.Snapshots",
     "grovekeeper.provider.v1.Queries",
     "grovekeeper.provider.v1.Types",
+    "grovekeeper.provider.v1.Consolidations",
 ]
 
 
@@ -76,6 +82,7 @@ async def build(settings: Settings) -> AsyncGenerator[Wiring]:
             rows=settings.query_read_rows,
             bytes_read=settings.query_read_bytes,
         )
+        consolidations = ConsolidationsServicer(Consolidations({NAME: native.consolidation}))
         queries = QueriesServicer(Queries({NAME: querying}))
 
         async def ready() -> bool:
@@ -87,6 +94,7 @@ async def build(settings: Settings) -> AsyncGenerator[Wiring]:
             add_SnapshotsServicer_to_server(snapshots, server)
             add_FilesServicer_to_server(files, server)
             add_QueriesServicer_to_server(queries, server)
+            add_ConsolidationsServicer_to_server(consolidations, server)
             add_TypesServicer_to_server(TypesServicer(operations), server)
 
         yield Wiring(
@@ -154,4 +162,15 @@ def _options(settings: Settings, objects: Objects | None) -> Options:
         file_limit_bytes=settings.file_limit_bytes,
         extract_max_bytes=settings.native_extract_max_bytes,
         extract_timeout_s=settings.native_extract_timeout_s,
+        tidy=Tidy(
+            similarity=settings.native_consolidate_similarity,
+            seconds=settings.native_consolidate_seconds,
+            summary_episodes=settings.native_consolidate_summary_episodes,
+            when=When(
+                every_h=settings.native_consolidate_every_h,
+                idle_min=settings.native_consolidate_idle_min,
+                idle_episodes=settings.native_consolidate_idle_episodes,
+                at_once=settings.native_consolidate_at_once,
+            ),
+        ),
     )

@@ -55,6 +55,40 @@ class Settings(EmbeddingSettings, ObjectSettings):
     native_keep_keys_hours: int = Field(
         default=48, ge=24, description="How long the answer of an Idempotency-Key is kept."
     )
+    native_consolidate_similarity: float = Field(
+        default=0.9,
+        ge=0.5,
+        le=1,
+        description="Cosine from which two derived facts that say the same word for word, but for articles and fillers,"
+        " are merged by a consolidation run.",
+    )
+    native_consolidate_seconds: int = Field(
+        default=600, ge=1, le=86_400, description="Budget of a consolidation run that was given none."
+    )
+    native_consolidate_summary_episodes: int = Field(
+        default=20,
+        ge=0,
+        description="Episodes from which a consolidation run sums up a session or a day in a note; 0: never.",
+    )
+    native_consolidate_every_h: float = Field(
+        default=0.0,
+        ge=0,
+        description="Consolidate a memory so many hours after something new was written there; 0: not by schedule.",
+    )
+    native_consolidate_idle_min: float = Field(
+        default=0.0,
+        ge=0,
+        description="Consolidate a memory that nobody has written to for so many minutes; 0: not when idle.",
+    )
+    native_consolidate_idle_episodes: int = Field(
+        default=50, ge=1, description="New episodes that an idle memory must have for it."
+    )
+    native_consolidate_at_once: int = Field(
+        default=2,
+        ge=1,
+        le=64,
+        description="Consolidation runs that work at a time, of all processes together.",
+    )
     query_timeout_s: float = Field(
         default=2.0, gt=0, le=5, description="Longest time a query may run; what it has by then is answered."
     )

@@ -30,6 +30,23 @@ def not_failed(status: str) -> GroveError:
     return GroveError("grovekeeper_conflict", f"Only a failed job is retried; this one is {status}.")
 
 
+def run_not_found() -> GroveError:
+    """No such consolidation run of this memory."""
+    return GroveError("grovekeeper_not_found", "There is no such consolidation run of this memory.")
+
+
+def run_not_ended(status: str) -> GroveError:
+    """A run that is still to be worked on cannot be undone."""
+    return GroveError("grovekeeper_conflict", f"Only a run that has ended is reverted; this one is {status}.")
+
+
+def too_many_runs(most: int) -> GroveError:
+    """As many runs of one memory as may work or wait."""
+    return GroveError(
+        "grovekeeper_conflict", f"{most} runs of this memory work or wait already; try again later."
+    )
+
+
 def not_connected(provider: str) -> GroveError:
     """The memory is bound to a provider that is not served here."""
     return GroveError("memory_unavailable", f"No provider named {provider!r} is connected.")

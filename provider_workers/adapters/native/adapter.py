@@ -1,12 +1,13 @@
 """The native provider: records in Postgres, searched by vector and full text, facts derived in the background."""
 
 from collections.abc import AsyncGenerator, AsyncIterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, Literal
 
 from provider_workers.adapters.native.builtin import TYPES
 from provider_workers.adapters.native.capabilities import document
+from provider_workers.adapters.native.consolidation.keeper import Consolidation, Tidy
 from provider_workers.adapters.native.derivation import ATTEMPTS, Derivation, Derive, derive
 from provider_workers.adapters.native.embedding.embedder import Embedder
 from provider_workers.adapters.native.erasing import Erasing
@@ -71,6 +72,7 @@ class Options:
     file_limit_bytes: int = 64 * 1024 * 1024
     extract_max_bytes: int = 8 * 1024 * 1024
     extract_timeout_s: float = 5.0
+    tidy: Tidy = field(default_factory=Tidy)
 
 
 class NativeProvider:
@@ -109,6 +111,9 @@ class NativeProvider:
         derivation = Derivation(database, vectors, None if options.derivation == "none" else derived_by)
         jobs.task(DERIVE, derivation.run, attempts=ATTEMPTS)
         jobs.periodic("embed", Sweeper(database, vectors).run, every_s=options.sweep_s)
+        self.consolidation: Consolidation = Consolidation(
+            database, vectors, jobs, options.tidy, options.answer_bytes
+        )
         tidying = Tidying(database, options.keep_jobs_days, options.keep_keys_hours)
         jobs.periodic("tidy", tidying.run, every_s=_TIDY_S)
         jobs.periodic("files", self._files.sweep, every_s=_SWEEP_FILES_S)

@@ -37,7 +37,7 @@ def document(*, derives: bool, files: bool) -> Capabilities:
         forget="native",
         erase_unreachable="reported",
         prime=True,
-        consolidate="",
+        consolidate="runs",
         types=True,
         files=files,
         # The bytes of any file are kept; these are those whose words are found.

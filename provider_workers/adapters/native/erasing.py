@@ -67,6 +67,9 @@ class Erasing:
         async with self._database.begin() as tx:
             await tx.execute("delete from job where memory_id = %s", (memory_id,))
             await tx.execute("delete from snapshot_floor where memory_id = %s", (memory_id,))
+            await tx.execute("delete from consolidation where memory_id = %s", (memory_id,))
+            await tx.execute("delete from consolidation_due where memory_id = %s", (memory_id,))
+            await tx.execute("delete from summary_group where memory_id = %s", (memory_id,))
             await tx.execute("delete from idempotency where memory_id = %s", (memory_id,))
 
     async def _purge_records(self, memory_id: str) -> int:
@@ -141,6 +144,7 @@ async def _verify(tx: Tx, memory_id: str, record_ids: Sequence[str]) -> None:
         "select exists (select 1 from version where memory_id = %(memory)s and record_id = any(%(records)s))"
         " or exists (select 1 from embedding where memory_id = %(memory)s and record_id = any(%(records)s))"
         " or exists (select 1 from job_episode where memory_id = %(memory)s and record_id = any(%(records)s))"
+        " or exists (select 1 from consolidation_change where memory_id = %(memory)s and record_id = any(%(records)s))"
         " or exists (select 1 from job_fact where memory_id = %(memory)s and record_id = any(%(records)s))",
         {"memory": memory_id, "records": list(record_ids)},
     )

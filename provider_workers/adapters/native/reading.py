@@ -162,7 +162,7 @@ class Reading:
         async with self._database.read(snapshot=True) as tx:
             sized = await tx.fetch_all(
                 "select record_id, size from version where memory_id = %s and invalidated_at is null"
-                " and (type in ('procedure', 'note') or (type = 'fact' and not derived))"
+                " and (type in ('procedure', 'note') or (type = 'fact' and not derived)) and not derived"
                 " and size <= %s order by type = 'fact', written_at desc, record_id desc limit %s",
                 (memory_id, self._prime_tokens * 4, _PRIMED),
             )

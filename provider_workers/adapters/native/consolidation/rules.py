@@ -14,8 +14,33 @@ __all__ = ["changed", "same"]
 
 _MARKS: Final = ".,;:!?…\"'`()[]{}<>«»“”‘’*_~—–-。！？、"  # noqa: RUF001 - the marks of other scripts are meant
 _LIGHT: Final = frozenset(
-    "a an the and so well oh ah um uh hmm yeah yes okay ok just really very quite actually basically also too"
-    " now currently".split()
+    [
+        "a",
+        "an",
+        "the",
+        "and",
+        "so",
+        "well",
+        "oh",
+        "ah",
+        "um",
+        "uh",
+        "hmm",
+        "yeah",
+        "yes",
+        "okay",
+        "ok",
+        "just",
+        "really",
+        "very",
+        "quite",
+        "actually",
+        "basically",
+        "also",
+        "too",
+        "now",
+        "currently",
+    ]
 )
 _SHORT: Final = {
     "i'm": "i am",
@@ -35,24 +60,143 @@ _SHORT: Final = {
     "cannot": "can not",
 }
 _DATES: Final = frozenset(
-    "january february march april may june july august september october november december"
-    " monday tuesday wednesday thursday friday saturday sunday".split()
+    [
+        "january",
+        "february",
+        "march",
+        "april",
+        "may",
+        "june",
+        "july",
+        "august",
+        "september",
+        "october",
+        "november",
+        "december",
+        "monday",
+        "tuesday",
+        "wednesday",
+        "thursday",
+        "friday",
+        "saturday",
+        "sunday",
+    ]
 )
 _NUMBERS: Final = frozenset(
-    "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen"
-    " eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred thousand million".split()
+    [
+        "one",
+        "two",
+        "three",
+        "four",
+        "five",
+        "six",
+        "seven",
+        "eight",
+        "nine",
+        "ten",
+        "eleven",
+        "twelve",
+        "thirteen",
+        "fourteen",
+        "fifteen",
+        "sixteen",
+        "seventeen",
+        "eighteen",
+        "nineteen",
+        "twenty",
+        "thirty",
+        "forty",
+        "fifty",
+        "sixty",
+        "seventy",
+        "eighty",
+        "ninety",
+        "hundred",
+        "thousand",
+        "million",
+    ]
 )
 _ONE_AT_A_TIME: Final = frozenset(
-    "live lives reside resides work works study studies cost costs renew renews expire expires start starts end ends"
-    " begin begins close closes open opens earn earns weigh weighs".split()
+    [
+        "live",
+        "lives",
+        "reside",
+        "resides",
+        "work",
+        "works",
+        "study",
+        "studies",
+        "cost",
+        "costs",
+        "renew",
+        "renews",
+        "expire",
+        "expires",
+        "start",
+        "starts",
+        "end",
+        "ends",
+        "begin",
+        "begins",
+        "close",
+        "closes",
+        "open",
+        "opens",
+        "earn",
+        "earns",
+        "weigh",
+        "weighs",
+    ]
 )
 _IS: Final = frozenset({"is", "are", "am"})
-_WHOSE: Final = frozenset("my our his her their its your the".split())
+_WHOSE: Final = frozenset(["my", "our", "his", "her", "their", "its", "your", "the"])
 # What keeps a statement from holding for one value at a time, now and plainly.
 _NOT_SO: Final = frozenset(
-    "not no never nor was were had did been used if would might could may maybe perhaps want wants hope hopes think"
-    " thinks plan plans unless should also too another sometimes often usually other others either both or some"
-    " friend friends like likes".split()
+    [
+        "not",
+        "no",
+        "never",
+        "nor",
+        "was",
+        "were",
+        "had",
+        "did",
+        "been",
+        "used",
+        "if",
+        "would",
+        "might",
+        "could",
+        "may",
+        "maybe",
+        "perhaps",
+        "want",
+        "wants",
+        "hope",
+        "hopes",
+        "think",
+        "thinks",
+        "plan",
+        "plans",
+        "unless",
+        "should",
+        "also",
+        "too",
+        "another",
+        "sometimes",
+        "often",
+        "usually",
+        "other",
+        "others",
+        "either",
+        "both",
+        "or",
+        "some",
+        "friend",
+        "friends",
+        "like",
+        "likes",
+    ]
 )
 _PAST: Final = re.compile(r"[a-z]{3,}ed")
 _LEAST_WORDS: Final = 3
