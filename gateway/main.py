@@ -22,6 +22,7 @@ from gateway import errors, openapi
 from gateway.clients import (
     audit,
     authz,
+    consolidations,
     files,
     groups,
     harnesses,
@@ -40,6 +41,7 @@ from gateway.limits import RateLimits, RedisBuckets, Sizes
 from gateway.protocol import limited_protocol
 from gateway.routes import access as access_routes
 from gateway.routes import audit as audit_routes
+from gateway.routes import consolidations as consolidation_routes
 from gateway.routes import discovery as discovery_routes
 from gateway.routes import files as file_routes
 from gateway.routes import groups as group_routes
@@ -77,6 +79,7 @@ class Clients:
     memories: memories.MemoriesClient
     records: records.RecordsClient
     snapshots: snapshots.SnapshotsClient
+    consolidations: consolidations.ConsolidationsClient
     files: files.FilesClient
     types: types.TypesClient
     harnesses: harnesses.HarnessesClient
@@ -94,7 +97,15 @@ async def connected(settings: GatewaySettings) -> AsyncGenerator[Clients]:
         channel(
             settings.memory_address,
             settings,
-            safe=(*memories.SAFE, *records.SAFE, *snapshots.SAFE, *queries.SAFE, *types.SAFE, *jobs.SAFE),
+            safe=(
+                *memories.SAFE,
+                *records.SAFE,
+                *snapshots.SAFE,
+                *queries.SAFE,
+                *types.SAFE,
+                *jobs.SAFE,
+                *consolidations.SAFE,
+            ),
         ) as to_memory,
         channel(settings.runner_address, settings, safe=(*harnesses.SAFE, *responses.SAFE)) as to_runner,
     ):
@@ -109,6 +120,7 @@ async def connected(settings: GatewaySettings) -> AsyncGenerator[Clients]:
             memories=memories.MemoriesClient(to_memory),
             records=records.RecordsClient(to_memory),
             snapshots=snapshots.SnapshotsClient(to_memory),
+            consolidations=consolidations.ConsolidationsClient(to_memory),
             files=files.FilesClient(to_memory),
             types=types.TypesClient(to_memory),
             harnesses=harnesses.HarnessesClient(to_runner),
@@ -149,7 +161,7 @@ def application(settings: GatewaySettings, clients: Clients, rates: RateLimits) 
     record_routes.retrieving(app, clients.records)
     record_routes.writing(app, clients.records)
     snapshot_routes.routes(app, clients.snapshots)
-    snapshot_routes.consolidations(app, clients.snapshots)
+    consolidation_routes.routes(app, clients.consolidations)
     file_routes.routes(app, clients.files, settings.file_limit_bytes)
     type_routes.routes(app, clients.types)
     type_routes.operations(app, clients.types)

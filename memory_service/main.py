@@ -7,14 +7,17 @@ from pathlib import Path
 from typing import Final
 
 from memory_service.api.abilities import AbilitiesServicer
+from memory_service.api.consolidations import ConsolidationsServicer
 from memory_service.api.files import FilesServicer
 from memory_service.api.queries import QueriesServicer
 from memory_service.api.servicer import MemoriesServicer, RecordsServicer
-from memory_service.api.snapshots import ConsolidationsServicer, SnapshotsServicer
+from memory_service.api.snapshots import SnapshotsServicer
 from memory_service.api.types import TypesServicer
 from memory_service.api.work import JobsServicer
 from memory_service.clients.authz import SAFE as AUTHZ_SAFE
 from memory_service.clients.authz import AuthzTree
+from memory_service.clients.consolidations import HOLDS_SAFE, AuthzHolds, GrpcRuns
+from memory_service.clients.consolidations import SAFE as RUNS_SAFE
 from memory_service.clients.files import SAFE as FILES_SAFE
 from memory_service.clients.files import GrpcProviderFiles
 from memory_service.clients.provider import SAFE as PROVIDER_SAFE
@@ -25,7 +28,7 @@ from memory_service.clients.work import SAFE as WORK_SAFE
 from memory_service.clients.work import AuthzActs, GrpcDerivations
 from memory_service.domain.abilities import Abilities
 from memory_service.domain.clear import clear_deleted
-from memory_service.domain.consolidations import Consolidations
+from memory_service.domain.consolidations import Consolidations, Watching
 from memory_service.domain.files import Files, Keeping
 from memory_service.domain.memories import Memories
 from memory_service.domain.model import Address, Room
@@ -40,6 +43,7 @@ from memory_service.domain.snapshots import Snapshots
 from memory_service.domain.types import Registry, Types
 from memory_service.domain.work import BackgroundWork
 from memory_service.settings import Settings
+from memory_service.store.guards import WATCH, JobGuards, guard_of
 from memory_service.store.postgres import CLEAR, PURGE, PostgresDescriptions
 from memory_service.store.queries import PostgresQueries
 from memory_service.store.snapshots import PostgresSnapshots
@@ -81,13 +85,16 @@ async def build(settings: Settings) -> AsyncGenerator[Wiring]:
     configured = read_types(settings.types_file)
     async with (
         connect(settings, "memory") as database,
-        channel(settings.authz_address, settings, safe=AUTHZ_SAFE) as authz,
+        channel(settings.authz_address, settings, safe=(*AUTHZ_SAFE, *HOLDS_SAFE)) as authz,
         channel(
-            settings.provider_address, settings, safe=(*PROVIDER_SAFE, *QUERIES_SAFE, *WORK_SAFE, *FILES_SAFE)
+            settings.provider_address,
+            settings,
+            safe=(*PROVIDER_SAFE, *QUERIES_SAFE, *WORK_SAFE, *FILES_SAFE, *RUNS_SAFE),
         ) as providers,
     ):
         clock = SystemClock()
-        jobs = Jobs("memory", settings, identity=ServicePassport(authz, settings.token()).as_service)
+        as_service = ServicePassport(authz, settings.token()).as_service
+        jobs = Jobs("memory", settings, identity=as_service)
         access, provider = AuthzTree(authz), GrpcProvider(providers)
         descriptions = PostgresDescriptions(database, jobs)
         keeping = Keeping(
@@ -115,7 +122,11 @@ async def build(settings: Settings) -> AsyncGenerator[Wiring]:
             Recall(access, descriptions, provider),
         )
         snapshots = SnapshotsServicer(Snapshots(access, descriptions, provider, PostgresSnapshots(database)))
-        consolidations = ConsolidationsServicer(Consolidations(access, descriptions))
+        runs = GrpcRuns(providers)
+        watching = Watching(runs, AuthzHolds(authz, as_service), JobGuards(database, jobs), clock)
+        consolidations = Consolidations(access, descriptions, provider, runs, watching)
+        jobs.task(WATCH, _watcher(watching))
+        jobs.periodic("consolidate", consolidations.start_due, every_s=settings.memory_consolidate_s)
 
         named = PostgresQueries(database)
         abilities = AbilitiesServicer(Abilities(access, descriptions, provider, named, registry))
@@ -135,7 +146,9 @@ async def build(settings: Settings) -> AsyncGenerator[Wiring]:
                 lambda server: add_JobsServicer_to_server(work, server),
                 lambda server: add_AbilitiesServicer_to_server(abilities, server),
                 lambda server: add_SnapshotsServicer_to_server(snapshots, server),
-                lambda server: add_ConsolidationsServicer_to_server(consolidations, server),
+                lambda server: add_ConsolidationsServicer_to_server(
+                    ConsolidationsServicer(consolidations), server
+                ),
                 lambda server: add_FilesServicer_to_server(FilesServicer(files), server),
                 lambda server: add_QueriesServicer_to_server(queries, server),
                 lambda server: add_TypesServicer_to_server(types, server),
@@ -152,6 +165,14 @@ def _clearer(access: AccessTree, descriptions: Descriptions) -> Work:
         await clear_deleted(access, descriptions)
 
     return clear
+
+
+def _watcher(watching: Watching) -> Work:
+    async def watch(payload: Payload) -> None:
+        """Keeps a memory's place while a run of it goes on. Safe to run again."""
+        await watching.look(guard_of(payload))
+
+    return watch
 
 
 def _checker(files: Files) -> Work:

@@ -32,6 +32,11 @@ class Settings(ObjectSettings):
         ge=1024,
         description="Bytes of uploads that are kept of one principal. One under way counts with the most it may have.",
     )
+    memory_consolidate_s: float = Field(
+        default=60.0,
+        gt=0,
+        description="Seconds between the times providers are asked which memories are due for consolidation.",
+    )
     memory_reconcile_s: float = Field(
         default=300.0, gt=0, description="Seconds between passes that mend what a crash left half done."
     )

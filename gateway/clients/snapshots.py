@@ -1,6 +1,4 @@
-"""Snapshots of memory_service, and what it answers to consolidation runs."""
-
-from typing import NoReturn
+"""Snapshots of memory_service."""
 
 import grpc
 
@@ -9,19 +7,15 @@ from gateway.http import Idempotency
 from gateway.schemas import snapshots as schema
 from gateway.schemas.records import Writer
 from protos.memory.v1 import (
-    consolidations_pb2,
-    consolidations_pb2_grpc,
     snapshots_pb2,
     snapshots_pb2_grpc,
 )
-from service_kit.errors import GroveError
 
 __all__ = ["SAFE", "SnapshotsClient"]
 
 SAFE = (
     "grovekeeper.memory.v1.Snapshots/ListSnapshots",
     "grovekeeper.memory.v1.Snapshots/GetSnapshot",
-    "grovekeeper.memory.v1.Consolidations/Consolidation",
 )
 """Methods that may be sent twice."""
 
@@ -31,7 +25,6 @@ class SnapshotsClient:
 
     def __init__(self, channel: grpc.aio.Channel) -> None:
         self._snapshots = snapshots_pb2_grpc.SnapshotsStub(channel)
-        self._consolidations = consolidations_pb2_grpc.ConsolidationsStub(channel)
 
     async def create(self, memory_id: str, asked: schema.CreateSnapshot, key: Idempotency) -> schema.Snapshot:
         """Name the present instant."""
@@ -61,12 +54,6 @@ class SnapshotsClient:
             memory_id=memory_id, snapshot_id=snapshot_id, idempotency=idempotency(key)
         )
         return _snapshot(await self._snapshots.DeleteSnapshot(request))
-
-    async def consolidation(self, memory_id: str, *, writes: bool) -> NoReturn:
-        """What is answered about consolidation runs: always an error (section 9.2)."""
-        request = consolidations_pb2.ConsolidationRequest(memory_id=memory_id, writes=writes)
-        await self._consolidations.Consolidation(request)
-        raise GroveError("server_error", "An answer that is always an error was none.")
 
 
 def _snapshot(message: snapshots_pb2.Snapshot) -> schema.Snapshot:

@@ -1,4 +1,4 @@
-"""``…/snapshots`` and ``…/consolidations``: a memory's instants and runs (Memories, sections 5.3 and 9.2)."""
+"""``…/snapshots``: names for instants of a memory (Memories, section 5.3)."""
 
 from fastapi import FastAPI
 from starlette.requests import Request
@@ -10,13 +10,10 @@ from gateway.openapi import describe
 from gateway.openapi_headers import KEY
 from gateway.schemas import snapshots as schema
 
-__all__ = ["consolidations", "routes"]
+__all__ = ["routes"]
 
 _SNAPSHOTS = "/v1/memories/{memory_id}/snapshots"
 _SNAPSHOT = f"{_SNAPSHOTS}/{{snapshot_id}}"
-_RUNS = "/v1/memories/{memory_id}/consolidations"
-_RUN = f"{_RUNS}/{{run_id}}"
-_REFUSED = describe(None, errors=("memory_unsupported",))
 
 
 def routes(on: FastAPI, snapshots: SnapshotsClient) -> None:
@@ -43,32 +40,3 @@ def routes(on: FastAPI, snapshots: SnapshotsClient) -> None:
         """Forget a snapshot's name; the records are as they were."""
         key = idempotency(request, await request.body())
         return answer(await snapshots.delete(memory_id, snapshot_id, key))
-
-
-def consolidations(on: FastAPI, snapshots: SnapshotsClient) -> None:
-    """Runs, which no connected provider exposes: refused as what the memory's provider does not do."""
-
-    @on.post(_RUNS, openapi_extra=_REFUSED)
-    async def start_run(memory_id: str) -> Response:
-        """Start a consolidation run. Refused: no provider that can be connected exposes any."""
-        await snapshots.consolidation(memory_id, writes=True)
-
-    @on.get(_RUNS, openapi_extra=_REFUSED)
-    async def list_runs(memory_id: str) -> Response:
-        """The consolidation runs of a memory. Refused, as starting one is."""
-        await snapshots.consolidation(memory_id, writes=False)
-
-    @on.get(_RUN, openapi_extra=_REFUSED)
-    async def get_run(memory_id: str, run_id: str) -> Response:  # noqa: ARG001
-        """One consolidation run. Refused, as starting one is."""
-        await snapshots.consolidation(memory_id, writes=False)
-
-    @on.get(f"{_RUN}/changes", openapi_extra=_REFUSED)
-    async def list_changes(memory_id: str, run_id: str) -> Response:  # noqa: ARG001
-        """What a consolidation run changed. Refused, as starting one is."""
-        await snapshots.consolidation(memory_id, writes=False)
-
-    @on.post(f"{_RUN}/revert", openapi_extra=_REFUSED)
-    async def revert_run(memory_id: str, run_id: str) -> Response:  # noqa: ARG001
-        """Undo a consolidation run. Refused, as starting one is."""
-        await snapshots.consolidation(memory_id, writes=True)

@@ -11,6 +11,7 @@ import msgspec
 from gateway.schemas import (
     access,
     audit,
+    consolidations,
     discovery,
     files,
     groups,
@@ -170,7 +171,7 @@ _PROVIDER: Final[Json] = {
     "forget": "native",
     "erase": {"unreachable": "reported"},
     "prime": True,
-    "consolidate": False,
+    "consolidate": "runs",
     "queries": {"named": False, "languages": [], "free": False},
     "types": False,
     "files": False,
@@ -204,6 +205,30 @@ _SNAPSHOT: Final[Json] = {
     "message": "Ruth asked.",
     "at": _TIME,
     "written_by": {"kind": "person", "id": "ruth"},
+}
+_RUN: Final[Json] = {
+    "id": "hcon_5d2e",
+    "object": "memory.consolidation",
+    "memory_id": _MEMORY_ID,
+    "status": "completed",
+    "trigger": "api",
+    "started_at": 1790570000,
+    "finished_at": 1790570004,
+    "read": {"episodes": 240, "through": _TIME},
+    "changes": {"created": 1, "superseded": 6, "forgotten": 2},
+    "usage": {"input_tokens": 0, "output_tokens": 0},
+    "budget": {"limit": 600, "unit": "seconds", "exhausted": False},
+    "written_by": {"kind": "consolidator", "id": "native"},
+    "error": "",
+}
+_CHANGE: Final[Json] = {
+    "object": "memory.consolidation.change",
+    "change": "superseded",
+    "reason": "duplicate",
+    "record": {**_RECORD, "status": "superseded", "version": 2},
+    "replaced_by": "hrec_11aa22bb33cc44dd55ee66ff77889900",
+    "reverted": False,
+    "left": None,
 }
 _PUT_QUERY: Final[Json] = {
     "description": "Facts about one account.",
@@ -288,6 +313,10 @@ EXAMPLES: Final[Mapping[type[msgspec.Struct], Json]] = {
     snapshots.CreateSnapshot: {"name": "Before the call", "message": "Ruth asked."},
     snapshots.Snapshot: _SNAPSHOT,
     snapshots.Snapshots: {"data": [_SNAPSHOT], **_NONE_MORE},
+    consolidations.StartRun: {"budget": {"limit": 60, "unit": "seconds"}},
+    consolidations.Run: _RUN,
+    consolidations.Runs: {"data": [_RUN], **_NONE_MORE},
+    consolidations.RunChanges: {"data": [_CHANGE], **_NONE_MORE},
     records.Erased: {"erased": [_RECORD_ID], "unreachable": []},
     records.RecallAnswer: {
         "results": [

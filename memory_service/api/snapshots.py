@@ -1,4 +1,4 @@
-"""The RPCs of protos/memory/v1/snapshots.proto and consolidations.proto: convert, call the use case, convert."""
+"""The RPCs of protos/memory/v1/snapshots.proto: convert, call the use case, convert."""
 
 from typing import Any
 
@@ -6,13 +6,10 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from grpc.aio import ServicerContext
 
 from memory_service.api import convert
-from memory_service.domain.consolidations import Consolidations
 from memory_service.domain.model import Snapshot
 from memory_service.domain.snapshots import Snapshots
 from protos.common.v1 import record_pb2
-from protos.memory.v1 import consolidations_pb2
 from protos.memory.v1 import snapshots_pb2 as wire
-from protos.memory.v1.consolidations_pb2_grpc import ConsolidationsServicer as ConsolidationsBase
 from protos.memory.v1.snapshots_pb2_grpc import SnapshotsServicer as SnapshotsBase
 
 Context = ServicerContext[Any, Any]
@@ -43,18 +40,6 @@ class SnapshotsServicer(SnapshotsBase):
     async def DeleteSnapshot(self, request: wire.DeleteSnapshotRequest, context: Context) -> wire.Snapshot:
         key = convert.idempotency(request.idempotency)
         return _snapshot(await self._snapshots.delete(request.memory_id, request.snapshot_id, key))
-
-
-class ConsolidationsServicer(ConsolidationsBase):
-    """Runs that no connected provider exposes."""
-
-    def __init__(self, consolidations: Consolidations) -> None:
-        self._consolidations = consolidations
-
-    async def Consolidation(
-        self, request: consolidations_pb2.ConsolidationRequest, context: Context
-    ) -> consolidations_pb2.ConsolidationResponse:
-        await self._consolidations.refuse(request.memory_id, writes=request.writes)
 
 
 def _snapshot(one: Snapshot) -> wire.Snapshot:

@@ -78,8 +78,8 @@ class GrpcProvider:
         request = wire.ObserveRequest(
             address=address_of(address),
             episodes=[cast(wire.Episode, one.payload) for one in episodes],
-            written_by=_writer(stamp),
-            idempotency=_idempotency(stamp.idempotency),
+            written_by=writer_of(stamp),
+            idempotency=idempotency_of(stamp.idempotency),
         )
         for written, one in zip(request.episodes, episodes, strict=True):
             _name_files(written.content, one)
@@ -97,8 +97,8 @@ class GrpcProvider:
         request = wire.RememberRequest(
             address=address_of(address),
             draft=_found_by(cast(record_pb2.Draft, draft.payload), draft),
-            written_by=_writer(stamp),
-            idempotency=_idempotency(stamp.idempotency),
+            written_by=writer_of(stamp),
+            idempotency=idempotency_of(stamp.idempotency),
         )
         _name_files(request.draft.content, draft)
         async with reachable():
@@ -129,8 +129,8 @@ class GrpcProvider:
             record_id=record_id,
             changes=_found_by(cast(record_pb2.Changes, changes.payload), changes),
             expected_version=expected_version,
-            written_by=_writer(stamp),
-            idempotency=_idempotency(stamp.idempotency),
+            written_by=writer_of(stamp),
+            idempotency=idempotency_of(stamp.idempotency),
         )
         _name_files(request.changes.content, changes)
         async with reachable():
@@ -141,8 +141,8 @@ class GrpcProvider:
             address=address_of(address),
             record_id=record_id,
             expected_version=expected_version,
-            written_by=_writer(stamp),
-            idempotency=_idempotency(stamp.idempotency),
+            written_by=writer_of(stamp),
+            idempotency=idempotency_of(stamp.idempotency),
         )
         async with reachable():
             return record_of(await self._stub.Forget(request))
@@ -151,8 +151,8 @@ class GrpcProvider:
         request = wire.EraseRequest(
             address=address_of(address),
             record_ids=record_ids,
-            written_by=_writer(stamp),
-            idempotency=_idempotency(stamp.idempotency),
+            written_by=writer_of(stamp),
+            idempotency=idempotency_of(stamp.idempotency),
         )
         async with reachable():
             answer = await self._stub.Erase(request, timeout=60.0)
@@ -175,8 +175,8 @@ class GrpcProvider:
         request = operate_request(asked)
         request.address.CopyFrom(address_of(address))
         request.record_id = record_id
-        request.written_by.CopyFrom(_writer(stamp))
-        request.idempotency.CopyFrom(_idempotency(stamp.idempotency))
+        request.written_by.CopyFrom(writer_of(stamp))
+        request.idempotency.CopyFrom(idempotency_of(stamp.idempotency))
         async with reachable():
             answer = await self._types.Operate(request)
         return Operated(record_of(answer.record), answer.result)
@@ -260,6 +260,7 @@ def _capabilities(document: record_pb2.Capabilities) -> Capabilities:
         free_query_languages=tuple(document.free_query_languages),
         outside=document.outside,
         query_schema=document.query_schema,
+        consolidate=document.consolidate,
     )
 
 
@@ -284,11 +285,13 @@ def _name_files(parts: Iterable[record_pb2.Part], stated: Stated) -> None:
             )
 
 
-def _writer(stamp: Stamp) -> record_pb2.Writer:
+def writer_of(stamp: Stamp) -> record_pb2.Writer:
+    """Who writes."""
     return record_pb2.Writer(kind=stamp.writer.kind, id=stamp.writer.id)
 
 
-def _idempotency(idempotency: Idempotency) -> WireIdempotency:
+def idempotency_of(idempotency: Idempotency) -> WireIdempotency:
+    """The key of a write."""
     return WireIdempotency(key=idempotency.key, request_sha256=idempotency.request_sha256)
 
 

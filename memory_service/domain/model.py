@@ -318,6 +318,7 @@ class Capabilities:
     free_query_languages: tuple[str, ...] = ()
     outside: bool = False
     query_schema: str = ""
+    consolidate: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ import httpx
 
 from tests.e2e.caller import Json
 from tests.e2e.people import Person
+from tests.e2e.runs import consolidated
 
 __all__ = [
     "ADMIN_ROUTES",
@@ -106,10 +107,15 @@ def in_memory(owner: Person, memory: str) -> Names:
         "grant_id": grant,
         "job_id": job["id"],
         "snapshot_id": snapshot,
-        "run_id": f"hcon_{uuid.uuid4().hex}",
+        "run_id": ended_run(owner, memory),
         "name": "everything",
         "operation": f"op_{uuid.uuid4().hex}",
     }
+
+
+def ended_run(owner: Person, memory: str) -> str:
+    """A consolidation run that has ended; its id."""
+    return str(consolidated(owner, memory)["id"])
 
 
 def harness(owner: Person) -> Names:
@@ -136,10 +142,6 @@ def _memory(method: str, path: str, needs: str | None, body: Json | None = None,
 _RUNS = _M + "/consolidations"
 
 
-def _run(method: str, path: str, needs: str) -> Route:
-    return Route(method, path, None, needs, "", "memory_unsupported", memory_with_everything)
-
-
 def with_file(owner: Person) -> Names:
     """A memory with everything, whose record is a file."""
     names = memory_with_everything(owner)
@@ -147,6 +149,14 @@ def with_file(owner: Person) -> Names:
     body = {"type": "note", "content": {"file": {"id": sent}}}
     record = owner.post(f"/v1/memories/{names['memory_id']}/records", body)
     return names | {"record_id": str(record["id"])}
+
+
+def with_changes(owner: Person) -> Names:
+    """A memory with everything, whose run merged two records."""
+    names = memory_with_everything(owner)
+    for _ in range(2):
+        owner.fact(names["memory_id"], "Penguins dive.")
+    return names | {"run_id": ended_run(owner, names["memory_id"])}
 
 
 def _content(path: str) -> Route:
@@ -172,11 +182,11 @@ MEMORY_ROUTES = (
     _memory("GET", f"{_M}/snapshots", "read"),
     _memory("GET", f"{_M}/snapshots/{{snapshot_id}}", "read"),
     _memory("DELETE", f"{_M}/snapshots/{{snapshot_id}}", "write"),
-    _run("POST", _RUNS, "write"),
-    _run("GET", _RUNS, "read"),
-    _run("GET", f"{_RUNS}/{{run_id}}", "read"),
-    _run("GET", f"{_RUNS}/{{run_id}}/changes", "read"),
-    _run("POST", f"{_RUNS}/{{run_id}}/revert", "write"),
+    _memory("POST", _RUNS, "write", {"budget": {"limit": 60, "unit": "seconds"}}),
+    _memory("GET", _RUNS, "read"),
+    _memory("GET", f"{_RUNS}/{{run_id}}", "read"),
+    Route("GET", f"{_RUNS}/{{run_id}}/changes", needs="read", world=with_changes),
+    _memory("POST", f"{_RUNS}/{{run_id}}/revert", "write"),
     _memory("POST", f"{_M}/grants", "delete", {"principal": "group:g", "privileges": ["read"]}),
     _memory("DELETE", f"{_M}/grants/{{grant_id}}", "delete"),
     _memory("POST", f"{_M}/queries/{{name}}", "read"),

@@ -11,6 +11,7 @@ import pytest
 
 from tests.e2e.caller import Json
 from tests.e2e.people import Person
+from tests.e2e.runs import consolidated
 from tests.e2e.shapes import ok, refusal
 
 FACT: Final[Json] = {"type": "fact", "content": "Acme renews in March.", "attributes": {"account": "acme"}}
@@ -160,8 +161,15 @@ def prime(who: Person, memory: str, declared: object) -> None:
 
 
 def consolidate(who: Person, memory: str, declared: object) -> None:
-    assert declared is False
-    unsupported(who, "POST", f"/v1/memories/{memory}/consolidations", {})
+    assert declared == "runs"
+    record(who, memory)
+    record(who, memory)
+    done = consolidated(who, memory)
+    assert (done["status"], done["changes"]) == ("completed", {"created": 0, "superseded": 1, "forgotten": 0})
+    (change,) = who.get(f"/v1/memories/{memory}/consolidations/{done['id']}/changes")["data"]
+    assert change["record"]["written_by"] == done["written_by"]
+    undone = who.post(f"/v1/memories/{memory}/consolidations/{done['id']}/revert", {})
+    assert undone["reversal"]["restored"] == 1
 
 
 def queries_named(who: Person, memory: str, declared: object) -> None:

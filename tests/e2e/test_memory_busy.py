@@ -9,6 +9,7 @@ import pytest
 from protos.authz.v1 import authz_pb2 as wire
 from protos.authz.v1 import authz_pb2_grpc as rpc
 from tests.e2e.people import Person, envelope
+from tests.e2e.runs import ended
 from tests.fixtures.stack import Stack
 
 
@@ -49,3 +50,21 @@ def test_what_a_consolidation_runs_in_is_neither_moved_nor_deleted_until_it_ends
     marked(stack, memory, off=True)
     assert alice.put(f"/v1/memories/{memory}", {"parent_id": elsewhere})["parent_id"] == elsewhere
     alice.delete(f"/v1/memories/{memory}")
+
+
+@pytest.mark.requirement("ME-12-09")
+def test_a_run_keeps_the_place_of_its_memory_and_no_longer(alice: Person):
+    root = alice.plant("Root")
+    memory = alice.plant("Worked upon", root)
+    for n in range(150):
+        alice.fact(memory, f"Fact {n // 2} of the list.")
+    runs = f"/v1/memories/{memory}/consolidations"
+    started = [str(alice.post(runs, {})["id"]) for _ in range(4)]
+    for one in (memory, root):
+        assert is_busy(alice.send("DELETE", f"/v1/memories/{one}"))
+    done = ended(alice, memory, started[-1])
+    for one in alice.get(runs)["data"]:
+        assert one["status"] == "completed"
+    assert done["status"] == "completed"
+    # Whoever has seen them end finds the memory free at once.
+    alice.delete(f"/v1/memories/{root}")

@@ -159,18 +159,3 @@ def test_a_memory_that_moved_since_is_read_where_it_is(alice: Person):
     assert here["degraded"] == ["as_of:structure_not_kept"]
     shallow = alice.post(f"/v1/memories/{other}/recall", {**recall, "depth": 0})
     assert shallow["degraded"] == []
-
-
-@pytest.mark.requirement(
-    "ME-9.1-17", "ME-9.2-01", "ME-9.2-02", "ME-9.2-03", "ME-9.2-04", "ME-12-08", "ME-9.2-06"
-)
-def test_consolidation_runs_are_what_the_provider_does_not_do(alice: Person):
-    memory = alice.plant("Sales")
-    refused = alice.send("POST", f"/v1/memories/{memory}/consolidations", {"budget": {"limit": 1}})
-    assert (refused.status_code, envelope(refused)["code"]) == (422, "memory_unsupported")
-    runs = f"/v1/memories/{memory}/consolidations"
-    for method, path in (("GET", ""), ("GET", "/r"), ("GET", "/r/changes"), ("POST", "/r/revert")):
-        refused = alice.send(method, f"{runs}{path}")
-        assert (refused.status_code, envelope(refused)["code"]) == (422, "memory_unsupported")
-    providers = alice.get("/v1/memories/providers")["data"]
-    assert [one["consolidate"] for one in providers if one["id"] == "native"] == [False]

@@ -43,7 +43,12 @@ async def test_describe_gives_the_capability_document(provider: Served):
     )
     assert list(native.recall_signals) == ["query", "text", "filters"]
     assert (native.history_content, native.history_structure) == ("versions", "none")
-    assert (native.files, native.types, native.named_queries, native.consolidate) == (False, True, True, "")
+    assert (native.files, native.types, native.named_queries, native.consolidate) == (
+        False,
+        True,
+        True,
+        "runs",
+    )
 
 
 @pytest.mark.requirement("ME-10.1-01")

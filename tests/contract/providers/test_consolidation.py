@@ -1,6 +1,7 @@
 """Consolidation runs (Memories, section 9.2) of the native provider: what they do, and that it is undone."""
 
 import asyncio
+import itertools
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -126,7 +127,7 @@ async def test_what_ended_is_closed_and_what_was_stated_as_past_stays(subject: S
         memory, "Anna worked at Acme.", valid_from=OCTOBER - 900 * DAY, valid_to=OCTOBER - 90 * DAY
     )
     await subject.state(memory, "The contract holds.", valid_to=now + 900 * DAY)
-    await asyncio.sleep(1)  # noqa: ASYNC251 - the end of the offer
+    await asyncio.sleep(1)
     done = await run(subject, memory)
     assert (done.forgotten, sorted(await active(subject, memory))) == (
         1,
@@ -269,7 +270,7 @@ async def test_a_second_run_waits_and_too_many_are_refused(subject: Subject):
         while (await keeper(subject).run(memory, waiting[-1].id)).status != "completed":
             await subject.work()
     runs = [await keeper(subject).run(memory, one.id) for one in (first, *waiting)]
-    for before, after in zip(runs, runs[1:], strict=False):
+    for before, after in itertools.pairwise(runs):
         assert before.finished_at is not None
         assert after.started_at is not None
         assert before.finished_at <= after.started_at
@@ -282,7 +283,7 @@ async def test_a_revision_under_way_wins_over_the_run(subject: Subject, database
     await start(subject, memory)
     async with database.begin() as tx:
         await tx.execute("select 1 from record where record_id = %s for no key update", (twin.id,))
-        working = asyncio.create_task(subject.work())
+        working = asyncio.ensure_future(subject.work())
         async with asyncio.timeout(20):
             while not await tx.fetch_value(  # noqa: ASYNC110 - a wait of Postgres makes no event
                 "select exists (select from pg_locks where not granted)"
@@ -336,7 +337,7 @@ async def test_a_purged_memory_keeps_nothing_of_its_runs(bench: Bench, database:
             "summary_group",
             "record",
         ):
-            counted = await tx.fetch_value(f"select count(*) from {table} where memory_id = %s", (memory,))  # pyright: ignore[reportArgumentType]
+            counted = await tx.fetch_value(f"select count(*) from {table} where memory_id = %s", (memory,))
             assert counted == 0, table
 
 
