@@ -4,8 +4,6 @@ from tests.requirements.model import defined, may, must, should
 
 __all__ = ["SEAM"]
 
-_RUNS = "No provider declares consolidate: runs; the routes answer 422 memory_unsupported, or 404 to whom the memory does not exist."
-
 SEAM = (
     # --- 9 Attaching memories to a harness
     defined("ME-9-01", "PUT replaces the list of attached memories; an empty list detaches all."),
@@ -63,7 +61,6 @@ SEAM = (
     defined(
         "ME-9.1-17",
         "The server asks the provider for its background work on a schedule or when idle.",
-        not_offered="No provider declares consolidate; a start is 422 memory_unsupported, and what is derived is a job of its own.",
     ),
     must(
         "ME-9.1-18",
@@ -78,20 +75,17 @@ SEAM = (
     defined(
         "ME-9.2-01",
         "Runs are started, listed newest first and read, each with its status, trigger, budget, usage and changes.",
-        not_offered=_RUNS,
     ),
-    defined("ME-9.2-02", "The records a run wrote, superseded or forgot are listed.", not_offered=_RUNS),
-    defined("ME-9.2-03", "Every record a run writes carries the run's writer.", not_offered=_RUNS),
+    defined("ME-9.2-02", "The records a run wrote, superseded or forgot are listed."),
+    defined("ME-9.2-03", "Every record a run writes carries the run's writer."),
     defined(
         "ME-9.2-04",
         "revert appends: what was superseded or forgotten is current again, what was created is forgotten, history keeps both.",
-        not_offered=_RUNS,
     ),
     defined("ME-9.2-05", "A provider declares consolidate as runs, trigger or false."),
     defined(
         "ME-9.2-06",
         "A run whose budget ran out is stopped: what was done stays done, and the next run goes on from there.",
-        not_offered=_RUNS,
     ),
     # --- 10.1 The contract
     defined(
