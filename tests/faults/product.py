@@ -107,8 +107,8 @@ class Product:
 
 
 @contextlib.contextmanager
-def product() -> Generator[Product]:
-    """A running product in a directory of its own."""
+def product(told: Mapping[str, str] | None = None) -> Generator[Product]:
+    """A running product in a directory of its own; ``told`` are settings of its services."""
     family = Family()
     with short_directory() as directory, contextlib.ExitStack() as callers:
         home = Home(directory / "home")
@@ -139,8 +139,9 @@ def product() -> Generator[Product]:
                 valkey.wait(family, _START_S)
 
             def command(name: str) -> Command:
-                told = deployment.serve(SERVICES[name])
-                return replace(told, env={**environment(home.path, told.env), **_IMPATIENT})
+                served = deployment.serve(SERVICES[name])
+                env = {**environment(home.path, served.env), **_IMPATIENT, **(told or {})}
+                return replace(served, env=env)
 
             commands = {name: command(name) for name in names}
 
