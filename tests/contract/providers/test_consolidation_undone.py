@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
@@ -40,6 +40,16 @@ ENDING = st.tuples(st.just("ending"), TEXTS, WRITERS, st.just("fact"))
 SAID = st.tuples(st.just("said"), TEXTS, WRITERS, st.integers(0, 3).map(str))
 REVISED = st.tuples(st.just("revised"), TEXTS, WRITERS, st.just(""))
 STEPS = st.lists(st.one_of(STATE, STATE, ENDING, SAID, SAID, SAID, REVISED), min_size=2, max_size=12)
+EACH = [
+    ("said", SENTENCES[0], ALICE, "0"),
+    ("said", SENTENCES[1], ALICE, "1"),
+    ("said", SENTENCES[3], ALICE, "1"),
+    ("said", SENTENCES[4], ALICE, "2"),
+    ("state", SENTENCES[5], BOB, "note"),
+    ("state", SENTENCES[5], BOB, "note"),
+    ("ending", SENTENCES[5], ALICE, "fact"),
+]
+"""One of each thing a run does."""
 SOON = timedelta(milliseconds=60)
 BASE = datetime(2026, 10, 1, tzinfo=UTC)
 
@@ -131,6 +141,7 @@ def test_what_is_undone_is_as_it_was(deployment: Deployment):
         suppress_health_check=[HealthCheck.too_slow],
     )
     @given(STEPS, STEPS)
+    @example(EACH, [])
     def undone(steps: list[tuple[str, str, Writer, str]], later: list[tuple[str, str, Writer, str]]) -> None:
         memory, subject = deployment.subject.memory(), deployment.subject
         runs = list[tuple[Run, dict[str, object]]]()

@@ -12,10 +12,13 @@ from psycopg import sql
 from service_kit.db.pool import Database
 from service_kit.db.tx import Row
 
-__all__ = ["MOST_COMPARED", "SETTLED", "close_pairs", "expired", "stated_twice"]
+__all__ = ["MERGED", "MOST_COMPARED", "SETTLED", "close_pairs", "expired", "stated_twice"]
 
 MOST_COMPARED: Final = 20_000
 """Derived facts, the newest, that a new one is compared with."""
+
+MERGED: Final = ("fact", "note", "procedure", "link")
+"""Types of records that may be stated twice."""
 
 SETTLED: Final[LiteralString] = (
     " not exists (select from consolidation_change c join consolidation r using (memory_id, run_id)"
@@ -28,25 +31,21 @@ _SELECT: Final[LiteralString] = (
 )
 
 
-async def stated_twice(
-    database: Database, memory_id: str, record_ids: Sequence[str]
-) -> list[tuple[Row, Row]]:
-    """Of these records and their equals: (the later one, the oldest). Equal is what the same writer stated with the
-    same type, content, attributes, references and validity.
+async def stated_twice(database: Database, memory_id: str, digests: Sequence[bytes]) -> list[tuple[Row, Row]]:
+    """Of records with these digests: (the later one, the oldest of its equals). Equal is what the same writer stated
+    with the same type, content, attributes, references and validity.
     """
     async with database.read() as tx:
         rows = await tx.fetch_all(
             sql.SQL(
                 "{select}, {settled} as settled, first_value(v.record_id) over same as oldest"
-                " from version v where v.memory_id = %(memory)s and v.invalidated_at is null and not v.derived"
-                " and v.type in ('fact', 'note', 'procedure', 'link') and v.digest in (select digest from version"
-                " where memory_id = %(memory)s and record_id = any(%(records)s) and invalidated_at is null"
-                " and not derived and type in ('fact', 'note', 'procedure', 'link'))"
+                " from version v where v.memory_id = %s and v.invalidated_at is null and not v.derived"
+                " and v.type in ('fact', 'note', 'procedure', 'link') and v.digest = any(%s)"
                 " window same as (partition by v.type, v.digest, v.content, v.attributes, v.refs, v.valid_from, v.valid_to,"
                 " v.supersedes, v.writer_kind, v.writer_id order by v.created_at, v.record_id)"
                 " order by v.created_at, v.record_id limit 10000"
             ).format(select=sql.SQL(_SELECT), settled=sql.SQL(SETTLED)),
-            {"memory": memory_id, "records": list(record_ids)},
+            (memory_id, list(digests)),
         )
     by_id = {row["record_id"]: row for row in rows}
     return [

@@ -7,6 +7,7 @@ before it is found done.
 
 import time
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from opentelemetry import trace
@@ -34,6 +35,7 @@ MOST_CHANGES: Final = 2_000
 
 _MOST_EPOCHS: Final = 10
 _BATCH: Final = 64
+_BEGINNING: Final = datetime.min.replace(tzinfo=UTC)
 _AGAIN_S: Final = 1.0
 _LOCK: Final = 0x636F6E73  # "cons": runs are taken one after another
 
@@ -58,7 +60,7 @@ class _EnoughError(Exception):
 
 @dataclass
 class _Spent:
-    """What a taking has used: since ``began``, and changes made by the run so far."""
+    """How far a taking is, and what it has used: since ``began``, and changes made by the run so far."""
 
     limit: int
     unit: str
@@ -66,6 +68,8 @@ class _Spent:
     worked_before: float
     began: float
     changes: int
+    through: datetime
+    ceiling: datetime
 
     @property
     def worked(self) -> float:
@@ -116,6 +120,8 @@ class Working:
             row["worked_s"],
             time.monotonic(),
             row["created"] + row["superseded"] + row["forgotten"],
+            row["through"] or _BEGINNING,
+            row["ceiling"],
         )
         with _tracer.start_as_current_span(
             "consolidate", attributes={semconv.GROVE_MEMORY_ID: row["memory_id"]}
@@ -201,11 +207,13 @@ class Working:
 
     async def _batch(self, pen: Pen, spent: _Spent) -> bool:
         """Read and tidy up what comes next; False when there is nothing any more."""
-        rows = await self._read(pen, spent.room())
+        rows = await self._read(pen, spent)
         if not rows:
             return False
-        ids = [row["record_id"] for row in rows]
-        for later, oldest in await finding.stated_twice(self._database, pen.memory_id, ids):
+        digests = [
+            bytes(row["digest"]) for row in rows if row["type"] in finding.MERGED and not row["derived"]
+        ]
+        for later, oldest in await finding.stated_twice(self._database, pen.memory_id, digests):
             await self._replace(pen, spent, later, oldest, "duplicate")
         derived = [row["record_id"] for row in rows if row["derived"] and row["type"] == "fact"]
         if derived and self._alike <= 1:
@@ -216,6 +224,7 @@ class Working:
             if self._summaries.on:
                 await self._summaries.note(tx, pen.memory_id, episodes)
             spent.records += len(rows)
+            spent.through = rows[-1]["created_at"]
             await tx.execute(
                 "update consolidation set through = %s, episodes = episodes + %s, records = %s, worked_s = %s"
                 " where memory_id = %s and run_id = %s",
@@ -230,21 +239,25 @@ class Working:
             )
         return True
 
-    async def _read(self, pen: Pen, limit: int) -> list[Row]:
+    async def _read(self, pen: Pen, spent: _Spent) -> list[Row]:
         """The next records in the order they were first written, and all that were written in the same instant."""
         async with self._database.read() as tx:
+            last = await tx.fetch_value(
+                "select max(created_at) from (select created_at from version where memory_id = %s"
+                " and invalidated_at is null and created_at > %s and created_at <= %s order by created_at limit %s) page",
+                (pen.memory_id, spent.through, spent.ceiling, spent.room()),
+            )
             return await tx.fetch_all(
                 sql.SQL(
-                    "with run as (select coalesce(through, '-infinity') as through, ceiling from consolidation"
-                    " where memory_id = %(memory)s and run_id = %(run)s and epoch = %(epoch)s),"
-                    " upto as (select max(created_at) as at from (select v.created_at from version v, run"
-                    " where v.memory_id = %(memory)s and v.invalidated_at is null and v.created_at > run.through"
-                    " and v.created_at <= run.ceiling order by v.created_at limit %(limit)s) page)"
-                    " select {columns}, v.derived from version v, run, upto where v.memory_id = %(memory)s"
-                    " and v.invalidated_at is null and v.created_at > run.through and v.created_at <= upto.at"
+                    "select {columns}, v.derived, v.digest from version v where v.memory_id = %s"
+                    " and v.invalidated_at is null and v.created_at > %s and v.created_at <= %s"
                     " order by v.created_at, v.record_id"
                 ).format(columns=sql.SQL(COLUMNS)),
-                {"memory": pen.memory_id, "run": pen.run_id, "epoch": pen.epoch, "limit": limit},
+                (
+                    pen.memory_id,
+                    spent.through,
+                    last,
+                ),
             )
 
     async def _compare(self, pen: Pen, spent: _Spent, record_ids: list[str]) -> None:
@@ -273,14 +286,7 @@ class Working:
                 closed.add(gone["record_id"])
 
     async def _close_expired(self, pen: Pen, spent: _Spent) -> None:
-        async with self._database.read() as tx:
-            ceiling = await tx.fetch_value(
-                "select ceiling from consolidation where memory_id = %s and run_id = %s",
-                (pen.memory_id, pen.run_id),
-            )
-        if ceiling is None:
-            return
-        while ended := await finding.expired(self._database, pen.memory_id, ceiling, _BATCH):
+        while ended := await finding.expired(self._database, pen.memory_id, spent.ceiling, _BATCH):
             done = 0
             for row in ended:
                 spent.check()
