@@ -77,7 +77,25 @@ def load(caller: Caller, talk: Conversation, derivation: Derivation) -> Loaded:
                 ],
             }
             told[str(caller.post(f"{path}/records", body)["id"])] = seen.turns
+    _note(caller, path, talk, told)
     return Loaded(memory, told)
+
+
+def _note(caller: Caller, path: str, talk: Conversation, told: dict[str, tuple[str, ...]]) -> None:
+    """A revised record tells of its revision alone: its older version has no place in an answer."""
+    written: dict[str, str] = {}
+    for note in talk.notes:
+        body: Json = {"content": note.text, "time": {"valid_from": note.at}}
+        if note.revises:
+            record = written[note.revises]
+            caller.call("PATCH", f"{path}/records/{record}", body)
+        else:
+            body |= {"type": "fact", "attributes": {"speaker": note.speaker}}
+            if note.supersedes:
+                body["supersedes"] = written[note.supersedes]
+            record = str(caller.post(f"{path}/records", body)["id"])
+        written[note.id] = record
+        told[record] = (note.id,)
 
 
 def _finished(caller: Caller, job: str) -> list[Json]:

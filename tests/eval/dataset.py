@@ -8,7 +8,7 @@ from typing import Any, Final, cast
 
 import msgspec
 
-__all__ = ["Conversation", "Observation", "Question", "Turn", "locomo"]
+__all__ = ["Conversation", "Note", "Observation", "Question", "Turn", "locomo", "own", "support_desk"]
 
 _TURN_ID: Final = re.compile(r"D(\d+):(\d+)")
 _DATE: Final = "%I:%M %p on %d %B, %Y"
@@ -36,12 +36,25 @@ class Observation:
 
 
 @dataclass(frozen=True, slots=True)
+class Note:
+    """A fact somebody wrote down: anew, as a revision of the record of a note, or superseding that record."""
+
+    id: str
+    speaker: str
+    at: str
+    text: str
+    revises: str | None = None
+    supersedes: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Question:
-    """``turns`` are those that answer it."""
+    """``turns`` (of turns or notes) are those that answer it, ``stale`` those that no longer do."""
 
     kind: str
     text: str
     turns: frozenset[str]
+    stale: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +67,84 @@ class Conversation:
     observations: tuple[Observation, ...]
     questions: tuple[Question, ...]
     dropped: int = 0
+    notes: tuple[Note, ...] = ()
 
 
 def locomo(path: Path, *, captions: bool = True) -> list[Conversation]:
     """LoCoMo-10 from its file, in its order. ``captions`` appends what a shared photo shows."""
     raw = cast("list[dict[str, Any]]", msgspec.json.decode(path.read_bytes()))
     return [_conversation(one, captions) for one in raw]
+
+
+class _Line(msgspec.Struct):
+    """A line of the project's own set: a turn or a note, else a question."""
+
+    talk: str
+    id: str = ""
+    speaker: str = ""
+    at: str = ""
+    text: str = ""
+    note: bool = False
+    revises: str | None = None
+    supersedes: str | None = None
+    kind: str = ""
+    question: str = ""
+    turns: frozenset[str] = frozenset()
+    stale: frozenset[str] = frozenset()
+
+
+class _DeskTurn(msgspec.Struct):
+    conversation: str
+    memory: str
+    speaker: str
+    at: str
+    text: str
+
+
+class _DeskQuestion(msgspec.Struct):
+    memory: str
+    kind: str
+    question: str
+    turns: frozenset[str]
+
+
+def own(path: Path) -> list[Conversation]:
+    """The project's own set, where any of a question's ``turns`` answers it."""
+    talks: dict[str, list[_Line]] = {}
+    for raw in path.read_bytes().splitlines():
+        line = msgspec.json.decode(raw, type=_Line)
+        talks.setdefault(line.talk, []).append(line)
+    return [_own(name, lines) for name, lines in talks.items()]
+
+
+def _own(name: str, lines: list[_Line]) -> Conversation:
+    turns = tuple(
+        Turn(one.id, one.at, one.speaker, one.at, one.text) for one in lines if one.id and not one.note
+    )
+    notes = tuple(
+        Note(one.id, one.speaker, one.at, one.text, one.revises, one.supersedes) for one in lines if one.note
+    )
+    asked = tuple(Question(one.kind, one.question, one.turns, one.stale) for one in lines if one.kind)
+    return Conversation(name, tuple({one.speaker for one in turns}), turns, (), asked, notes=notes)
+
+
+def support_desk(conversations: Path, questions: Path) -> list[Conversation]:
+    """The example's conversations, those of one memory together, and the questions written for them."""
+    turns: dict[str, list[Turn]] = {}
+    told: dict[str, int] = {}
+    for raw in conversations.read_bytes().splitlines():
+        one = msgspec.json.decode(raw, type=_DeskTurn)
+        place = told[one.conversation] = told.get(one.conversation, -1) + 1
+        turn = Turn(f"{one.conversation}/{place}", one.conversation, one.speaker, one.at, one.text)
+        turns.setdefault(one.memory, []).append(turn)
+    asked: dict[str, list[Question]] = {}
+    for raw in questions.read_bytes().splitlines():
+        line = msgspec.json.decode(raw, type=_DeskQuestion)
+        asked.setdefault(line.memory, []).append(Question(f"desk_{line.kind}", line.question, line.turns))
+    return [
+        Conversation(name, tuple({one.speaker for one in said}), tuple(said), (), tuple(asked.get(name, ())))
+        for name, said in turns.items()
+    ]
 
 
 def _conversation(raw: dict[str, Any], captions: bool) -> Conversation:
