@@ -89,7 +89,7 @@ def watched() -> Generator[Watched]:
         recalled = turn(f"Recall: {ASKED}")
         assert KNOWN in text_of(recalled.streamed.response)
         remembered = turn(f"Remember: {STATED}", recalled.streamed.response["id"])
-        assert STATED in alice.found(memory, "Who is the harbour warden?", limit=1)
+        assert STATED in alice.found(memory, "Who is the harbour warden?", limit=3)
         yield Watched(stack, received, alice, memory, harness, recalled, remembered)
 
 
