@@ -325,6 +325,7 @@ def test_nothing_but_requests_and_clocks_begins_a_trace(watched: Watched):
     # Before it serves, a service writes to the object store and deletes what it wrote.
     assert begun == clocks | requests | {"put object", "delete object"}
     assert clocks <= {
+        "process memory.consolidate",
         "process memory.reconcile",
         "process memory.uploads",
         "process provider.embed",
