@@ -21,15 +21,15 @@ _FIRST: Final = 5
 _MARGIN: Final = 0.05
 # As measured; what is asserted is worse by the margin. Answerable: found among the first five, mean reciprocal
 # rank, share wrongly abstained from, and where a value was replaced the share in which the present one comes
-# first. Where all are abstained from, that figure can only get better: lower it here when it does.
-_ANSWERABLE: Final[dict[str, tuple[float, float, float, float | None]]] = {
+# first. None: nothing to assert, no value was replaced, or all are abstained from and it cannot get worse.
+_ANSWERABLE: Final[dict[str, tuple[float, float, float | None, float | None]]] = {
     "direct": (1.000, 0.889, 0.167, None),
     "date": (1.000, 0.865, 0.462, None),
     "same_name": (1.000, 1.000, 0.000, None),
-    "paraphrase": (0.900, 0.679, 1.000, None),
+    "paraphrase": (0.900, 0.679, None, None),
     "procedure": (0.857, 0.867, 0.429, None),
     "language": (1.000, 0.964, 0.286, None),
-    "cross_language": (0.625, 0.388, 1.000, None),
+    "cross_language": (0.625, 0.388, None, None),
     "said_again": (1.000, 0.700, 0.100, 0.333),
     "revised": (1.000, 1.000, 0.250, 1.000),
     "superseded": (1.000, 0.688, 0.250, 1.000),
@@ -114,8 +114,9 @@ def test_what_was_said_is_found_and_not_abstained_from(kind: str, asked: dict[st
     reciprocal = mean(1 / one.place if one.place else 0.0 for one in mine)
     not_first = [one for one in mine if one.place != 1]
     _judge("mean reciprocal rank", reciprocal, rank - _MARGIN, not_first)
-    wrongly = [one for one in mine if one.answer.abstain]
-    _judge("not abstained from", 1 - len(wrongly) / len(mine), 1 - abstained - _MARGIN, wrongly)
+    if abstained is not None:
+        wrongly = [one for one in mine if one.answer.abstain]
+        _judge("not abstained from", 1 - len(wrongly) / len(mine), 1 - abstained - _MARGIN, wrongly)
     updates = [one for one in mine if one.question.stale]
     if current is not None:
         former = [one for one in updates if not one.current]

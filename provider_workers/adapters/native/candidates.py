@@ -35,9 +35,9 @@ _PROBES: Final = 16
 _COLUMNS: Final = sql.SQL(
     "v.memory_id, v.record_id, v.version, v.type, v.digest, v.supersedes, v.created_at, v.invalidated_at, v.derived,"
     " coalesce(v.valid_from, v.created_at) as happened_at, v.session, length(v.words) as length,"
-    " length(v.text) as size, coalesce(v.attributes_json ->> 'subject', v.attributes_json ->> 'speaker', '') as said_by"
+    " octet_length(v.text) as size,"
+    " left(coalesce(v.attributes_json ->> 'subject', v.attributes_json ->> 'speaker', ''), 200) as said_by"
 )
-
 
 Keys = list[tuple[str, str, int]]
 

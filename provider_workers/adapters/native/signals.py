@@ -37,7 +37,7 @@ class Candidate:
     of the query and of the text that it has, a bit for each, 60 to a number.
 
     ``said_by`` is its speaker or subject, ``session`` the conversation it is of ("": none), ``length`` the number of
-    its different words, ``size`` that of its characters, ``sources`` what it was derived from, as memory and record.
+    its different words, ``size`` that of its text's bytes, ``sources`` what it was derived from, as memory and record.
     """
 
     key: Key

@@ -176,7 +176,10 @@ async def test_a_question_nothing_answers_is_abstained_from(subject: Subject, de
         "how do I bake sourdough bread?",
         "who won the chess tournament in 1972?",
     ):
-        assert (await subject.ask(desk, question)).abstain, question
+        answer = await subject.ask(desk, question)
+        assert answer.abstain, question
+        assert answer.reason in {"below_confidence", "subject_mismatch", "outside_time"}, question
+        assert answer.evidence < answer.threshold
 
 
 @pytest.mark.requirement("ME-6.3-05")
@@ -187,7 +190,8 @@ async def test_a_question_with_an_answer_is_not_abstained_from(subject: Subject,
         "what is Sam allergic to?",
         "how long is the warranty of a sensor puck?",
     ):
-        assert not (await subject.ask(desk, question)).abstain, question
+        answer = await subject.ask(desk, question)
+        assert (answer.abstain, answer.reason) == (False, ""), question
 
 
 async def test_an_empty_memory_says_so(subject: Subject):
@@ -198,6 +202,7 @@ async def test_an_empty_memory_says_so(subject: Subject):
         await subject.ask(memory, filter=condition("type", "exists", b"true")),
     ):
         assert (answer.hits, answer.degraded, answer.abstain) == ((), (), True)
+        assert answer.reason == "nothing_stored"
 
 
 async def test_a_recall_over_very_many_memories_works(subject: Subject):

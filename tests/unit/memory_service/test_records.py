@@ -1,4 +1,4 @@
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -6,6 +6,8 @@ import pytest
 from memory_service.domain.files import Files, Keeping
 from memory_service.domain.model import (
     Address,
+    Evidence,
+    Found,
     Idempotency,
     Page,
     Privilege,
@@ -189,6 +191,34 @@ async def test_a_depth_beyond_the_providers_is_capped_and_said() -> None:
     answer = await house.recall.recall("a", ASKED, 5)
     assert house.keeper.asked == [("a", "b", "c", "d")]
     assert answer.degraded == ("depth:capped_at_3",)
+
+
+@pytest.mark.requirement("ME-6.3-05")
+@pytest.mark.parametrize(
+    ("reasons", "told"),
+    [
+        (("nothing_stored", "below_confidence"), "below_confidence"),
+        (("nothing_stored", "nothing_stored"), "nothing_stored"),
+        (("", "nothing_stored"), "nothing_stored"),
+        (("below_confidence", None), ""),
+    ],
+)
+async def test_several_providers_abstain_together_with_the_reason_that_says_most(
+    reasons: tuple[str | None, ...], told: str
+) -> None:
+    house = House("a", "b")
+    house.shelf.put("b", provider="other")
+    answers = iter(
+        Found((), (), abstain=one is not None, reason=one or "", evidence=Evidence(0.1, 0.2))
+        for one in reasons
+    )
+
+    async def recall(provider: str, memory_ids: Sequence[str], question: Question) -> Found:
+        return next(answers)
+
+    house.keeper.recall = recall
+    answer = await house.recall.recall("a", ASKED, 1)
+    assert (answer.abstain, answer.reason, answer.evidence) == (bool(told), told, None)
 
 
 @pytest.mark.requirement("ME-6.3-04")
