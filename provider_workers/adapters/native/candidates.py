@@ -80,7 +80,9 @@ class Candidates:
         return (await self._fetch(statement, bind))[0]["held"] <= WHOLE
 
     async def _rows(self, keys: Keys | None) -> list[Row]:
-        """Versions with their words, texts and cosine: those of ``keys``, or all there are."""
+        """Versions with their words, texts and cosine: those of ``keys``, or all there are. In the order they were
+        written, so that the same question is answered alike wherever its rows lie.
+        """
         search, bind = self._search, Arguments()
         among = sql.SQL("version v")
         if keys is not None:
@@ -97,7 +99,7 @@ class Candidates:
             ).format(bind(self._generation.name), sql.Literal(self._generation.dimension))
         statement = sql.SQL(
             "select {columns}, {words} as words, {text} as has_text, {cosine} as cosine from {among}{joined}"
-            " where {seen}"
+            " where {seen} order by v.created_at, v.record_id, v.version"
         ).format(
             columns=_COLUMNS,
             words=masks(search.query.each, bind),

@@ -33,15 +33,12 @@ MOST_EPISODES: Final = 500
 
 _MOST_SENTENCES: Final = 400
 _TOO_NEAR: Final = 0.85
-_NAMED: Final = ("session_id", "session")
 
 
 def group_of(episode: Record, created_at: datetime) -> str:
     """The session an episode names in its attributes, else the day on which it happened."""
-    stated = msgspec.json.decode(episode.attributes or b"{}")
-    for name in _NAMED:
-        if isinstance(stated.get(name), str) and stated[name]:
-            return f"session {hashlib.sha256(stated[name].encode()).hexdigest()[:32]}"
+    if named := words.session(episode.attributes):
+        return f"session {hashlib.sha256(named.encode()).hexdigest()[:32]}"
     return f"day {(episode.valid_from or created_at).astimezone(UTC).date().isoformat()}"
 
 
