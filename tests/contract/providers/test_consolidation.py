@@ -386,3 +386,12 @@ async def test_a_note_of_ours_is_never_a_source_of_another(bench: Bench):
     stated = await subject.adapter.remember(memory, draft, Stamp(ALICE))
     erased = await subject.adapter.erase(memory, [note.id], Stamp(ALICE))
     assert stated.id in erased.erased
+
+
+@pytest.mark.parametrize(
+    "attributes", [rb'{"session":"\ud800"}', b'{"a":' * 600 + b"1" + b"}" * 600], ids=["half", "deep"]
+)
+async def test_attributes_that_cannot_be_read_stop_no_run(subject: Subject, attributes: bytes):
+    memory = subject.memory()
+    await subject.observe(memory, episode("The hub is plugged in at Mill Street.", attributes))
+    assert (await run(subject, memory)).status == "completed"
