@@ -15,8 +15,10 @@ from protos.provider.v1.queries_pb2_grpc import add_QueriesServicer_to_server, a
 from protos.provider.v1.types_pb2_grpc import add_TypesServicer_to_server
 from provider_workers.adapters.native.adapter import NativeProvider, Options
 from provider_workers.adapters.native.capabilities import NAME
+from provider_workers.adapters.native.chat import ChatEndpoint, ChatModel
 from provider_workers.adapters.native.consolidation.due import When
 from provider_workers.adapters.native.consolidation.keeper import Tidy
+from provider_workers.adapters.native.derivation import Derive, derive
 from provider_workers.adapters.native.embedding.embedder import Embedder, Endpoint, make_embedder
 from provider_workers.adapters.native.embedding.files import ModelFilesError
 from provider_workers.adapters.native.querying import Querying
@@ -65,11 +67,12 @@ async def build(settings: Settings) -> AsyncGenerator[Wiring]:
     async with (
         connect(settings, "provider") as database,
         _embedder(settings) as embedder,
+        _deriver(settings) as deriver,
         aclosing(Container(_limits(settings))) as container,
     ):
         jobs = Jobs("provider", settings)
         native = NativeProvider(
-            database, embedder, jobs, _options(settings, await tried_objects(settings, "kept"))
+            database, embedder, jobs, _options(settings, await tried_objects(settings, "kept")), deriver
         )
         registry, work = Registry([native]), JobsServicer(BackgroundWork({NAME: native.work}))
         operations = Operations(registry)
@@ -122,6 +125,29 @@ async def _embedder(settings: Settings) -> AsyncGenerator[Embedder]:
         await embedder.aclose()
 
 
+@asynccontextmanager
+async def _deriver(settings: Settings) -> AsyncGenerator[Derive | ChatModel]:
+    """The model that derives facts when that is asked for, else the rules."""
+    if settings.native_derivation != "model":
+        yield derive
+        return
+    if settings.derivation_base_url is None or settings.derivation_model is None:
+        raise SettingsError(
+            "GROVE_NATIVE_DERIVATION=model also needs GROVE_DERIVATION_BASE_URL and GROVE_DERIVATION_MODEL"
+        )
+    key = settings.derivation_api_key
+    async with aclosing(
+        ChatModel(
+            ChatEndpoint(
+                settings.derivation_base_url,
+                settings.derivation_model,
+                None if key is None else key.get_secret_value(),
+            )
+        )
+    ) as model:
+        yield model
+
+
 def _endpoint(settings: Settings) -> Endpoint | None:
     if settings.embedding_base_url is None:
         return None
@@ -151,6 +177,7 @@ def _limits(settings: Settings) -> Limits:
 def _options(settings: Settings, objects: Objects | None) -> Options:
     return Options(
         derivation=settings.native_derivation,
+        derivation_tokens_per_day=settings.native_derivation_tokens_per_day,
         embed_timeout_s=settings.native_embed_timeout_s,
         sweep_s=settings.native_sweep_s,
         prime_tokens=settings.native_prime_tokens,

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, SecretStr
 
 from service_kit.settings import EmbeddingSettings, ObjectSettings
 
@@ -10,10 +10,25 @@ from service_kit.settings import EmbeddingSettings, ObjectSettings
 class Settings(EmbeddingSettings, ObjectSettings):
     """Settings of provider_workers."""
 
-    native_derivation: Literal["none", "rules"] = Field(
+    native_derivation: Literal["none", "rules", "model"] = Field(
         default="rules",
         description="How the native provider derives facts from episodes: `rules` keeps the sentences that state"
-        " something, as they were said; `none` keeps the episodes alone.",
+        " something, as they were said; `model` asks the model at `GROVE_DERIVATION_BASE_URL`; `none` keeps the"
+        " episodes alone.",
+    )
+    derivation_base_url: str | None = Field(
+        default=None,
+        description="OpenAI-compatible endpoint of the model that derives facts. It is sent what people say.",
+    )
+    derivation_api_key: SecretStr | None = Field(default=None, description="Its key.")
+    derivation_model: str | None = Field(
+        default=None, description="The deriving model's name; it must answer with JSON of a given schema."
+    )
+    native_derivation_tokens_per_day: int = Field(
+        default=200_000,
+        ge=0,
+        description="Tokens, read and written, that deriving with a model may take for one memory on one UTC day; what"
+        " is left waits for the next. 0: no limit.",
     )
     native_embed_timeout_s: float = Field(
         default=3.0,

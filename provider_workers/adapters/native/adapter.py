@@ -7,6 +7,7 @@ from typing import Final, Literal
 
 from provider_workers.adapters.native.builtin import TYPES
 from provider_workers.adapters.native.capabilities import document
+from provider_workers.adapters.native.chat import ChatModel
 from provider_workers.adapters.native.consolidation.keeper import Consolidation, Tidy
 from provider_workers.adapters.native.derivation import ATTEMPTS, Derivation, Derive, derive
 from provider_workers.adapters.native.embedding.embedder import Embedder
@@ -14,6 +15,7 @@ from provider_workers.adapters.native.erasing import Erasing
 from provider_workers.adapters.native.extraction import Extraction
 from provider_workers.adapters.native.files import Files
 from provider_workers.adapters.native.lateness import Lateness
+from provider_workers.adapters.native.model_derivation import ModelDerivation
 from provider_workers.adapters.native.moments import Snapshots
 from provider_workers.adapters.native.operating import Operating
 from provider_workers.adapters.native.reading import Reading
@@ -60,7 +62,8 @@ class Options:
     is where files are kept, None for nowhere.
     """
 
-    derivation: Literal["none", "rules"] = "rules"
+    derivation: Literal["none", "rules", "model"] = "rules"
+    derivation_tokens_per_day: int = 200_000
     embed_timeout_s: float = 3.0
     sweep_s: float = 30.0
     prime_tokens: int = 1200
@@ -78,7 +81,7 @@ class Options:
 class NativeProvider:
     """The verbs of :class:`~provider_workers.domain.ports.ProviderAdapter`.
 
-    Registers its tasks on ``jobs``. ``derived_by`` is how facts are found in an episode.
+    Registers its tasks on ``jobs``. ``derived_by`` is how facts are found in an episode: by rules, or by a model.
     """
 
     def __init__(
@@ -87,7 +90,7 @@ class NativeProvider:
         embedder: Embedder,
         jobs: Jobs,
         options: Options,
-        derived_by: Derive = derive,
+        derived_by: Derive | ChatModel = derive,
     ) -> None:
         vectors = Vectors(embedder, options.embed_timeout_s)
         extraction = Extraction(max_bytes=options.extract_max_bytes, timeout_s=options.extract_timeout_s)
@@ -108,7 +111,12 @@ class NativeProvider:
         self._snapshots = Snapshots(database)
         self.types: Sequence[RecordType] = TYPES
         self._operating = Operating(database, self._reading, self._writing)
-        derivation = Derivation(database, vectors, None if options.derivation == "none" else derived_by)
+        how = (
+            ModelDerivation(database, vectors, derived_by, options.derivation_tokens_per_day)
+            if isinstance(derived_by, ChatModel)
+            else derived_by
+        )
+        derivation = Derivation(database, vectors, jobs, None if options.derivation == "none" else how)
         jobs.task(DERIVE, derivation.run, attempts=ATTEMPTS)
         jobs.periodic("embed", Sweeper(database, vectors).run, every_s=options.sweep_s)
         self.consolidation: Consolidation = Consolidation(

@@ -3,22 +3,26 @@
 It may be run any number of times and be killed anywhere. A fact's id is made of its episode and sentence,
 an episode's facts are written in one transaction with the mark that it is done, and the same sentence of
 the same speaker is a fact once in a memory. An episode that fails, or that took the process down with it
-before, is set aside: the job says so at its end, and the others go on.
+before, is set aside: the job says so at its end, and the others go on. With a model several episodes go into one
+call; one that a model failed on is tried alone. While its service is away or a memory's budget is spent, the job
+waits, and says why.
 """
 
 import asyncio
 import hashlib
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from datetime import timedelta
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 import msgspec
 from psycopg import sql
 
-from provider_workers.adapters.native import sentences, words
+from provider_workers.adapters.native import sentences
 from provider_workers.adapters.native.capabilities import NAME
+from provider_workers.adapters.native.chat import UnusableError
+from provider_workers.adapters.native.model_derivation import Found, ModelDerivation, WaitError
 from provider_workers.adapters.native.moments import now
 from provider_workers.adapters.native.rows import (
     COLUMNS,
@@ -26,14 +30,17 @@ from provider_workers.adapters.native.rows import (
     NewVersion,
     Text,
     append,
+    close,
     hold_sources,
     indexed,
     record_of,
 )
 from provider_workers.adapters.native.vectors import Vector, Vectors, store
+from provider_workers.adapters.native.writing import DERIVE
 from provider_workers.domain.model import Draft, Part, Record, Reference, Status, Writer
 from service_kit.db.pool import Database
 from service_kit.db.tx import Row, Tx
+from service_kit.jobs import Jobs
 
 __all__ = ["ATTEMPTS", "Derivation", "Derive", "derive"]
 
@@ -54,16 +61,10 @@ Derive = Callable[[Record], Sequence[Draft]]
 
 def derive(episode: Record) -> Sequence[Draft]:
     """The facts of an episode: each a sentence as it was said, with its speaker, time and source."""
-    who = words.speaker(episode.content, episode.attributes)
-    # A harness's own answers are its harness's; somebody else's transcript may name who an assistant is.
-    named = episode.written_by.kind != "harness" and who not in words.ROLES
+    who, texts = sentences.heard(episode)
     attributes = msgspec.json.encode({"speaker": who}) if who else b""
     source = Reference(DERIVED_FROM, episode.memory_id, episode.id)
-    found = dict.fromkeys(
-        sentence
-        for text in sentences.spoken(episode.content, named=named)
-        for sentence in sentences.statements(text)
-    )
+    found = dict.fromkeys(sentence for text in texts for sentence in sentences.statements(text))
     return [
         Draft(
             "fact",
@@ -83,16 +84,20 @@ class _Episode:
 
     position: int
     row: Row
-    facts: list[tuple[Draft, Text]] | None
+    facts: list[Found] | None
 
 
 class Derivation:
-    """``derive`` None keeps episodes as they are and derives nothing."""
+    """``how`` None keeps episodes as they are and derives nothing. ``jobs`` must know the task :data:`DERIVE`."""
 
-    def __init__(self, database: Database, vectors: Vectors, derive: Derive | None) -> None:
+    def __init__(
+        self, database: Database, vectors: Vectors, jobs: Jobs, how: Derive | ModelDerivation | None
+    ) -> None:
         self._database = database
         self._vectors = vectors
-        self._derive = derive
+        self._jobs = jobs
+        self._model = how if isinstance(how, ModelDerivation) else None
+        self._derive = None if isinstance(how, ModelDerivation) else how
 
     async def run(self, payload: dict[str, Any]) -> None:
         """One run of the job of ``payload``: ``memory_id`` and ``job_id``."""
@@ -100,14 +105,51 @@ class Derivation:
         if not await self._begin(memory_id, job_id):
             return
         while batch := await self._take(memory_id, job_id):
-            await self._work(job_id, await asyncio.to_thread(lambda: [self._read(row) for row in batch]))
+            if self._model is None:
+                await self._work(job_id, await asyncio.to_thread(lambda: [self._read(row) for row in batch]))
+            elif not await self._ask(self._model, job_id, batch):
+                return
         await self._finish(memory_id, job_id)
+
+    async def _ask(self, model: ModelDerivation, job_id: str, batch: Sequence[Row]) -> bool:
+        """Work on episodes with the model; False when the job has to wait."""
+        memory_id = batch[0]["memory_id"]
+        try:
+            found = await model.find(memory_id, [record_of(row) for row in batch])
+        except WaitError as wait:
+            await self._wait(memory_id, job_id, batch, wait)
+            return False
+        except UnusableError as error:
+            # They are taken again, each alone, until one has had its attempts.
+            _log.warning("the model was of no use for %d episodes: %s", len(batch), error)
+            return True
+        await self._work(job_id, [_Episode(row["position"], row, found[row["record_id"]]) for row in batch])
+        return True
+
+    async def _wait(self, memory_id: str, job_id: str, batch: Sequence[Row], wait: WaitError) -> None:
+        """Put the job off. Neither its run nor, unless they may be to blame, its episodes' attempt has counted."""
+        async with self._database.begin() as tx:
+            waits = await tx.execute(
+                "update job set runs = greatest(runs - 1, 0), error = %s"
+                " where memory_id = %s and job_id = %s and status = 'pending'",
+                (wait.why, memory_id, job_id),
+            )
+            if not waits:
+                return
+            if not wait.counts:
+                await tx.execute(
+                    "update job_episode set attempts = greatest(attempts - 1, 0) where memory_id = %s"
+                    " and job_id = %s and position = any(%s) and state = 'waiting'",
+                    (memory_id, job_id, [row["position"] for row in batch]),
+                )
+            payload = {"memory_id": memory_id, "job_id": job_id}
+            await self._jobs.defer(tx, DERIVE, payload, after_s=wait.seconds)
 
     async def _begin(self, memory_id: str, job_id: str) -> bool:
         """Count the run; False when there is nothing to do, or it was tried too often."""
         async with self._database.begin() as tx:
             runs = await tx.fetch_value(
-                "update job set runs = runs + 1 where memory_id = %s and job_id = %s and status = 'pending'"
+                "update job set runs = runs + 1, error = '' where memory_id = %s and job_id = %s and status = 'pending'"
                 " returning runs",
                 (memory_id, job_id),
             )
@@ -118,7 +160,7 @@ class Derivation:
                 return False
         return True
 
-    async def _take(self, memory_id: str, job_id: str) -> list[Row]:
+    async def _take(self, memory_id: str, job_id: str) -> Sequence[Row]:
         """The next episodes, their attempt counted before anything can go wrong. One that may have taken a
         run down is taken alone, and after the last attempt set aside.
         """
@@ -137,7 +179,11 @@ class Derivation:
                 ).format(columns=sql.SQL(COLUMNS)),
                 (memory_id, job_id, _BATCH),
             )
-            taken = rows[:1] if rows and rows[0]["attempts"] else [row for row in rows if not row["attempts"]]
+            taken: Sequence[Row] = (
+                rows[:1] if rows and rows[0]["attempts"] else [row for row in rows if not row["attempts"]]
+            )
+            if self._model is not None:
+                taken = self._model.portion(taken)
             await tx.execute(
                 "update job_episode set attempts = attempts + 1"
                 " where memory_id = %s and job_id = %s and position = any(%s)",
@@ -151,7 +197,7 @@ class Derivation:
         if self._derive is None or episode.status is not Status.ACTIVE:
             return _Episode(row["position"], row, [])
         try:
-            facts = [(fact, indexed(fact)) for fact in self._derive(episode)]
+            facts = [Found(fact, indexed(fact)) for fact in self._derive(episode)]
         except Exception as error:  # noqa: BLE001 - the edge of one episode's work
             _log.error("an episode is set aside: deriving from it failed with %s", type(error).__name__)
             return _Episode(row["position"], row, None)
@@ -161,16 +207,16 @@ class Derivation:
         memory_id = episodes[0].row["memory_id"]
         await self._drop_known(memory_id, episodes)
         texts = [one.row["prefix"] + one.row["text"] for one in episodes]
-        texts += [text.whole for one in episodes for _, text in one.facts or []]
+        texts += [fact.text.whole for one in episodes for fact in one.facts or []]
         vectors = await self._vectors.of_all(texts)
         of_facts = iter([None] * len(texts) if vectors is None else vectors[len(episodes) :])
         for place, one in enumerate(episodes):
-            facts = [(fact, text, next(of_facts)) for fact, text in one.facts or []]
+            facts = [(fact, next(of_facts)) for fact in one.facts or []]
             await self._write(job_id, one, facts, None if vectors is None else vectors[place])
 
     async def _drop_known(self, memory_id: str, episodes: Sequence[_Episode]) -> None:
         """Leave out what the memory holds as a fact already, or a fact says earlier in this batch."""
-        digests = [text.digest for one in episodes for _, text in one.facts or []]
+        digests = [fact.text.digest for one in episodes for fact in one.facts or []]
         async with self._database.read() as tx:
             rows = await tx.fetch_all(
                 "select digest from version where memory_id = %s and digest = any(%s) and type = 'fact'"
@@ -180,15 +226,15 @@ class Derivation:
         known = {bytes(row["digest"]) for row in rows}
         for one in episodes:
             for fact in list(one.facts or []):
-                if fact[1].digest in known and one.facts is not None:
+                if fact.text.digest in known and one.facts is not None:
                     one.facts.remove(fact)
-                known.add(fact[1].digest)
+                known.add(fact.text.digest)
 
     async def _write(
         self,
         job_id: str,
         episode: _Episode,
-        facts: Sequence[tuple[Draft, Text, Vector | None]],
+        facts: Sequence[tuple[Found, Vector | None]],
         vector: Vector | None,
     ) -> None:
         """An episode's vector, its facts, and the mark that it is done: together or not at all. Nothing is
@@ -199,12 +245,9 @@ class Derivation:
         memory_id, record_id = row["memory_id"], row["record_id"]
         async with self._database.begin() as tx:
             await tx.execute("select pg_advisory_xact_lock(%s, hashtext(%s))", (_LOCK, memory_id))
-            held = await tx.fetch_one(
-                "select 1 from record where memory_id = %s and record_id = %s for key share",
-                (memory_id, record_id),
-            )
+            held = await self._hold(tx, row, [fact for fact, _ in facts])
             state = "quarantined" if episode.facts is None else "done"
-            marked = held and await tx.execute(
+            marked = record_id in held and await tx.execute(
                 "update job_episode set state = %s"
                 " where memory_id = %s and job_id = %s and position = %s and state = 'waiting'",
                 (state, memory_id, job_id, episode.position),
@@ -213,7 +256,7 @@ class Derivation:
                 return
             if vector is not None:
                 await store(tx, [row], [vector], self._vectors.generation)
-            new = await self._new(tx, row, facts)
+            new = await self._new(tx, row, facts, held)
             await append(tx, [one for _, one in new], self._vectors.generation)
             await tx.execute_many(
                 "insert into job_fact (memory_id, job_id, position, sentence, record_id)"
@@ -221,39 +264,64 @@ class Derivation:
                 [(memory_id, job_id, episode.position, place, one.record_id) for place, one in new],
             )
 
+    async def _hold(self, tx: Tx, episode: Row, facts: Sequence[Found]) -> frozenset[str]:
+        """Lock an episode and the facts that others of it replace, in one order; those that are there."""
+        replaced = {fact.replaces.record_id for fact in facts if fact.replaces is not None}
+        mode = "no key update" if replaced else "key share"
+        rows = await tx.fetch_all(
+            sql.SQL(
+                "select record_id from record where memory_id = %s and record_id = any(%s) order by record_id for {}"
+            ).format(sql.SQL(mode)),
+            (episode["memory_id"], [episode["record_id"], *replaced]),
+        )
+        return frozenset(row["record_id"] for row in rows)
+
     async def _new(
-        self, tx: Tx, episode: Row, facts: Sequence[tuple[Draft, Text, Vector | None]]
+        self, tx: Tx, episode: Row, facts: Sequence[tuple[Found, Vector | None]], held: frozenset[str]
     ) -> list[tuple[int, NewVersion]]:
-        """The facts the memory does not hold yet, with their place in the episode."""
+        """The facts the memory does not hold yet, with their place in the episode; what they replace is closed."""
         memory_id, episode_id = episode["memory_id"], episode["record_id"]
-        ids = [_fact_id(memory_id, episode_id, text.digest) for _, text, _ in facts]
+        ids = [_fact_id(memory_id, episode_id, fact.text.digest) for fact, _ in facts]
         rows = await tx.fetch_all(
             "select digest, record_id from version where memory_id = %s and type = 'fact'"
             " and ((digest = any(%s) and invalidated_at is null) or record_id = any(%s))",
-            (memory_id, [text.digest for _, text, _ in facts], ids),
+            (memory_id, [fact.text.digest for fact, _ in facts], ids),
         )
         known = {bytes(row["digest"]) for row in rows} | {row["record_id"] for row in rows}
-        await hold_sources(tx, [draft for draft, _, _ in facts])
-        at = await now(tx, memory_id)
-        return [
-            (
-                place,
-                NewVersion(
-                    memory_id=memory_id,
-                    record_id=fact_id,
-                    version=1,
-                    draft=draft,
-                    text=text,
-                    vector=vector,
-                    created_at=at + timedelta(microseconds=place),
-                    written_at=at + timedelta(microseconds=place),
-                    writer=_WRITER,
-                    derived=True,
-                ),
-            )
-            for place, (fact_id, (draft, text, vector)) in enumerate(zip(ids, facts, strict=True))
-            if fact_id not in known and text.digest not in known
-        ]
+        await hold_sources(tx, [fact.draft for fact, _ in facts])
+        open_now = await self._unchanged(tx, memory_id, [fact for fact, _ in facts], held)
+        at = await now(tx, memory_id, *open_now.values())
+        new = list[tuple[int, NewVersion]]()
+        for place, (fact_id, (fact, vector)) in enumerate(zip(ids, facts, strict=True)):
+            if fact_id in known or fact.text.digest in known:
+                continue
+            draft, written_at = fact.draft, at + timedelta(microseconds=place)
+            replaced = fact.replaces.record_id if fact.replaces is not None else ""
+            if open_now.pop(replaced, None) is not None:
+                await close(tx, memory_id, replaced, Status.SUPERSEDED, written_at)
+                draft = replace(draft, supersedes=replaced)
+            new.append((place, _version(memory_id, fact_id, draft, (fact.text, vector), written_at)))
+        return new
+
+    async def _unchanged(
+        self, tx: Tx, memory_id: str, facts: Sequence[Found], held: frozenset[str]
+    ) -> dict[str, datetime]:
+        """Of the facts to be replaced those that are current and as the model was shown them, and when they were
+        written. Another is left as it is, and so is what was to replace it: both stand.
+        """
+        shown = {
+            fact.replaces.record_id: fact.replaces.version for fact in facts if fact.replaces is not None
+        }
+        if not shown:
+            return {}
+        rows = await tx.fetch_all(
+            "select record_id, version, written_at from version where memory_id = %s and record_id = any(%s)"
+            " and invalidated_at is null",
+            (memory_id, sorted(held & shown.keys())),
+        )
+        return {
+            row["record_id"]: row["written_at"] for row in rows if row["version"] == shown[row["record_id"]]
+        }
 
     async def _finish(self, memory_id: str, job_id: str) -> None:
         async with self._database.begin() as tx:
@@ -273,6 +341,24 @@ async def _end(tx: Tx, memory_id: str, job_id: str, error: str) -> None:
         "update job set status = %s, error = %s, finished_at = clock_timestamp()"
         " where memory_id = %s and job_id = %s and status = 'pending'",
         ("failed" if error else "completed", error, memory_id, job_id),
+    )
+
+
+def _version(
+    memory_id: str, fact_id: str, draft: Draft, found_by: tuple[Text, Vector | None], at: datetime
+) -> NewVersion:
+    text, vector = found_by
+    return NewVersion(
+        memory_id=memory_id,
+        record_id=fact_id,
+        version=1,
+        draft=draft,
+        text=text,
+        vector=vector,
+        created_at=at,
+        written_at=at,
+        writer=_WRITER,
+        derived=True,
     )
 
 

@@ -66,6 +66,7 @@ class Erasing:
         await self._files.purge(memory_id)
         async with self._database.begin() as tx:
             await tx.execute("delete from job where memory_id = %s", (memory_id,))
+            await tx.execute("delete from derivation_usage where memory_id = %s", (memory_id,))
             await tx.execute("delete from snapshot_floor where memory_id = %s", (memory_id,))
             await tx.execute("delete from consolidation where memory_id = %s", (memory_id,))
             await tx.execute("delete from consolidation_due where memory_id = %s", (memory_id,))

@@ -11,9 +11,10 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from provider_workers.domain.model import Part
+from provider_workers.adapters.native import words
+from provider_workers.domain.model import Part, Record
 
-__all__ = ["MAX_FACTS", "split", "spoken", "statements"]
+__all__ = ["MAX_FACTS", "heard", "split", "spoken", "statements"]
 
 MAX_FACTS: Final = 200
 """Facts derived from one episode at most; the rest stays in the episode."""
@@ -48,6 +49,14 @@ _REQUEST: Final = re.compile(
     re.IGNORECASE,
 )
 _MAX_GREETING_WORDS: Final = 7
+
+
+def heard(episode: Record) -> tuple[str, list[str]]:
+    """Who speaks in an episode ("": nobody is named), and the texts said first hand."""
+    who = words.speaker(episode.content, episode.attributes)
+    # A harness's own answers are its harness's; somebody else's transcript may name who an assistant is.
+    named = episode.written_by.kind != "harness" and who not in {"", *words.ROLES}
+    return who, list(spoken(episode.content, named=named))
 
 
 def spoken(parts: Sequence[Part], *, named: bool) -> Iterator[str]:
@@ -97,9 +106,9 @@ def _states(sentence: str) -> bool:
     bare = sentence.strip(_SPEECH_MARKS)
     if len(sentence) > _MAX_SENTENCE or bare.rstrip(".!…").endswith(("?", "？", ":")) or "`" in sentence:
         return False
-    words = len(_WORD.findall(bare))
-    if words < _MIN_WORDS and len(_UNSPACED.findall(bare)) < _MIN_UNSPACED:
+    count = len(_WORD.findall(bare))
+    if count < _MIN_WORDS and len(_UNSPACED.findall(bare)) < _MIN_UNSPACED:
         return False
     if _REQUEST.match(bare):
         return False
-    return words > _MAX_GREETING_WORDS or not _GREETING.match(bare)
+    return count > _MAX_GREETING_WORDS or not _GREETING.match(bare)

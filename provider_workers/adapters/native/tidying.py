@@ -1,4 +1,4 @@
-"""What is kept for a while only: finished jobs and the answers of idempotency keys."""
+"""What is kept for a while only: finished jobs, what derivation took each day, and the answers of idempotency keys."""
 
 from typing import Final
 
@@ -10,7 +10,7 @@ _BATCH: Final = 1_000
 
 
 class Tidying:
-    """Jobs are kept ``keep_jobs_days`` after their end, keys ``keep_keys_hours`` after their use."""
+    """Jobs are kept ``keep_jobs_days`` after their end, usage as long after its day, keys ``keep_keys_hours`` after their use."""
 
     def __init__(self, database: Database, keep_jobs_days: int, keep_keys_hours: int) -> None:
         self._database = database
@@ -21,6 +21,8 @@ class Tidying:
         """One pass, a batch in each transaction."""
         while await self._drop_jobs() == _BATCH:
             pass
+        while await self._drop_usage() == _BATCH:
+            pass
         while await self._drop_keys() == _BATCH:
             pass
 
@@ -29,6 +31,14 @@ class Tidying:
             return await tx.execute(
                 "delete from job where (memory_id, job_id) in (select memory_id, job_id from job"
                 " where finished_at < now() - make_interval(days => %s) limit %s)",
+                (self._keep_jobs_days, _BATCH),
+            )
+
+    async def _drop_usage(self) -> int:
+        async with self._database.begin() as tx:
+            return await tx.execute(
+                "delete from derivation_usage where (memory_id, day) in (select memory_id, day from derivation_usage"
+                " where day < (now() at time zone 'utc')::date - %s limit %s)",
                 (self._keep_jobs_days, _BATCH),
             )
 

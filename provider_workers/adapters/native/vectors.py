@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Final
 
-from provider_workers.adapters.native.embedding.away import AwayError
 from provider_workers.adapters.native.embedding.embedder import Embedder
 from provider_workers.adapters.native.embedding.encoder import Vector
+from provider_workers.adapters.native.endpoint import AwayError
 from service_kit.db.pool import Database
 from service_kit.db.tx import Row, Tx
 from service_kit.errors import GroveError

@@ -8,6 +8,7 @@ import pytest_asyncio
 from pydantic import SecretStr
 
 from provider_workers.adapters.native.adapter import NativeProvider, Options
+from provider_workers.adapters.native.chat import ChatModel
 from provider_workers.adapters.native.derivation import Derive, derive
 from provider_workers.adapters.native.embedding.build_model import build_model
 from provider_workers.adapters.native.embedding.embedder import Embedder
@@ -50,7 +51,7 @@ class Bench:
     def __init__(self, database: Database, settings: Settings, encoder: Embedder, objects: Objects) -> None:
         self._database = database
         self._settings = settings
-        self._encoder = encoder
+        self.encoder = encoder
         self.objects = objects
 
     def native(
@@ -58,13 +59,13 @@ class Bench:
         *,
         embedder: Embedder | None = None,
         options: Options | None = None,
-        derived_by: Derive = derive,
+        derived_by: Derive | ChatModel = derive,
     ) -> Subject:
         """A native provider and its worker."""
         jobs = Jobs("provider", self._settings)
         adapter = NativeProvider(
             self._database,
-            embedder or self._encoder,
+            embedder or self.encoder,
             jobs,
             options or Options(objects=self.objects),
             derived_by,

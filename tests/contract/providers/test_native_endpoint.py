@@ -19,7 +19,8 @@ from starlette.routing import Route
 
 from provider_workers.adapters.native import vectors as module
 from provider_workers.adapters.native.adapter import Options
-from provider_workers.adapters.native.embedding.remote import OpenAIEmbedder, RetryPolicy
+from provider_workers.adapters.native.embedding.remote import OpenAIEmbedder
+from provider_workers.adapters.native.endpoint import RetryPolicy
 from provider_workers.adapters.native.lateness import Lateness
 from provider_workers.adapters.native.vectors import Sweeper, Vectors
 from provider_workers.settings import Settings

@@ -132,6 +132,15 @@ async def test_an_assistants_words_are_facts_only_when_a_person_is_named(
     assert bool(facts(job)) is derives
 
 
+async def test_an_unnamed_assistant_in_a_transcript_is_not_derived_from(subject: Subject):
+    parts = (
+        Part("text", "The hub is plugged in there.", "user"),
+        Part("text", "Recalled: Acme renews in March.", "assistant"),
+    )
+    job = await subject.observe(subject.memory(), Draft("episode", parts))
+    assert facts(job) == ["The hub is plugged in there."]
+
+
 async def test_the_same_sentence_of_the_same_speaker_is_a_fact_once(subject: Subject):
     memory = subject.memory()
     sam, ann = b'{"speaker":"Sam"}', b'{"speaker":"Ann"}'

@@ -37,6 +37,20 @@ async def test_an_endpoint_without_its_model_is_refused_by_the_names_of_its_sett
     assert "GROVE_EMBEDDING_DIMENSIONS" in said
 
 
+async def test_deriving_with_a_model_needs_one_by_the_names_of_its_settings():
+    said = await refused(
+        Settings(
+            database_url=NOWHERE,
+            native_derivation="model",
+            embedding_base_url="http://127.0.0.1:1/v1",
+            embedding_model="some",
+            embedding_dimensions=256,
+        )
+    )
+    assert "GROVE_DERIVATION_BASE_URL" in said
+    assert "GROVE_DERIVATION_MODEL" in said
+
+
 async def test_with_an_endpoint_no_model_is_needed_and_without_a_database_it_is_not_ready(tmp_path: Path):
     settings = Settings(
         database_url=NOWHERE,

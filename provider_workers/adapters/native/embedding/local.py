@@ -10,7 +10,8 @@ from typing import Final, Protocol
 
 from provider_workers.adapters.native.embedding.encoder import Encoder, Vector
 from provider_workers.adapters.native.embedding.files import GENERATION, ModelFilesError
-from provider_workers.adapters.native.embedding.observed import observed
+from provider_workers.adapters.native.observed import observed
+from service_kit import semconv
 from service_kit.errors import GroveError
 
 __all__ = ["LocalEmbedder", "TextEncoder"]
@@ -63,7 +64,7 @@ class LocalEmbedder:
             raise GroveError("memory_unavailable", "Too much text is waiting to be embedded.")
         self._pending += len(texts)
         try:
-            with observed("grovekeeper", self.generation, self.dimension):
+            with observed(semconv.EMBEDDINGS, "grovekeeper", self.generation, self.dimension):
                 return await self._embed(texts)
         finally:
             self._pending -= len(texts)

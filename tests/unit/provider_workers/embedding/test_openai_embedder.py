@@ -13,7 +13,8 @@ import uvicorn
 from fastapi import FastAPI, Request, Response
 
 from provider_workers.adapters.native.embedding.embedder import Embedder, Endpoint, make_embedder
-from provider_workers.adapters.native.embedding.remote import OpenAIEmbedder, RetryPolicy
+from provider_workers.adapters.native.embedding.remote import OpenAIEmbedder
+from provider_workers.adapters.native.endpoint import RetryPolicy
 from service_kit.errors import GroveError
 
 _KEY = "sk-never-shown"

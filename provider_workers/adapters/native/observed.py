@@ -1,4 +1,4 @@
-"""What operators see of embedding: a span and a duration for each call, and no text."""
+"""What operators see of a model: a span and a duration for each call, and no text."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -22,20 +22,23 @@ _duration: Final = telemetry.meter(__name__).create_histogram(
 
 
 @contextmanager
-def observed(provider: str, model: str, dimension: int) -> Generator[None]:
-    """Around one call of an embedder; ``provider`` is the convention's ``gen_ai.provider.name``."""
+def observed(operation: str, provider: str, model: str, dimension: int | None = None) -> Generator[None]:
+    """Around one call of a model; ``operation`` and ``provider`` are the convention's ``gen_ai.operation.name`` and
+    ``gen_ai.provider.name``, ``dimension`` is the length of its vectors, where it makes some.
+    """
     attributes: dict[str, str] = {
-        semconv.GEN_AI_OPERATION_NAME: semconv.EMBEDDINGS,
+        semconv.GEN_AI_OPERATION_NAME: operation,
         semconv.GEN_AI_PROVIDER_NAME: provider,
         semconv.GEN_AI_REQUEST_MODEL: model,
     }
+    sized = {} if dimension is None else {semconv.GEN_AI_EMBEDDINGS_DIMENSION_COUNT: dimension}
     start = perf_counter()
     # An in-process model is no client call, but it is what the caller waits for.
     kind = SpanKind.CLIENT if provider == "openai" else SpanKind.INTERNAL
     with _tracer.start_as_current_span(
-        f"{semconv.EMBEDDINGS} {model}",
+        f"{operation} {model}",
         kind=kind,
-        attributes={**attributes, semconv.GEN_AI_EMBEDDINGS_DIMENSION_COUNT: dimension},
+        attributes={**attributes, **sized},
         record_exception=False,
         set_status_on_exception=False,
     ) as span:
