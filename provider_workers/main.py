@@ -178,6 +178,7 @@ def _options(settings: Settings, objects: Objects | None) -> Options:
     return Options(
         derivation=settings.native_derivation,
         derivation_tokens_per_day=settings.native_derivation_tokens_per_day,
+        language=settings.native_language,
         embed_timeout_s=settings.native_embed_timeout_s,
         sweep_s=settings.native_sweep_s,
         prime_tokens=settings.native_prime_tokens,

@@ -4,6 +4,7 @@ from typing import Literal
 
 from pydantic import Field, SecretStr
 
+from provider_workers.adapters.native.languages import DETECT, Setting
 from service_kit.settings import EmbeddingSettings, ObjectSettings
 
 
@@ -29,6 +30,11 @@ class Settings(EmbeddingSettings, ObjectSettings):
         ge=0,
         description="Tokens, read and written, that deriving with a model may take for one memory on one UTC day; what"
         " is left waits for the next. 0: no limit.",
+    )
+    native_language: Setting = Field(
+        default=DETECT,
+        description="Whose rules for the forms of words a text is indexed by, beside those of English: `detect`"
+        " guesses the language of each text, which takes 80 MB; or one language for all.",
     )
     native_embed_timeout_s: float = Field(
         default=3.0,

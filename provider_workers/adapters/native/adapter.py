@@ -14,6 +14,7 @@ from provider_workers.adapters.native.embedding.embedder import Embedder
 from provider_workers.adapters.native.erasing import Erasing
 from provider_workers.adapters.native.extraction import Extraction
 from provider_workers.adapters.native.files import Files
+from provider_workers.adapters.native.languages import DETECT, Languages, Setting
 from provider_workers.adapters.native.lateness import Lateness
 from provider_workers.adapters.native.model_derivation import ModelDerivation
 from provider_workers.adapters.native.moments import Snapshots
@@ -64,6 +65,7 @@ class Options:
 
     derivation: Literal["none", "rules", "model"] = "rules"
     derivation_tokens_per_day: int = 200_000
+    language: Setting = DETECT
     embed_timeout_s: float = 3.0
     sweep_s: float = 30.0
     prime_tokens: int = 1200
@@ -98,7 +100,8 @@ class NativeProvider:
             derives=options.derivation != "none", files=options.objects is not None
         )
         self._files = Files(database, options.objects, extraction, options.file_limit_bytes)
-        self._writing = Writing(database, vectors, jobs, self._files)
+        languages = Languages(options.language)
+        self._writing = Writing(database, vectors, jobs, self._files, languages)
         self._reading = Reading(
             database, answer_bytes=options.answer_bytes, prime_tokens=options.prime_tokens
         )
@@ -112,15 +115,17 @@ class NativeProvider:
         self.types: Sequence[RecordType] = TYPES
         self._operating = Operating(database, self._reading, self._writing)
         how = (
-            ModelDerivation(database, vectors, derived_by, options.derivation_tokens_per_day)
+            ModelDerivation(database, vectors, derived_by, options.derivation_tokens_per_day, languages)
             if isinstance(derived_by, ChatModel)
             else derived_by
         )
-        derivation = Derivation(database, vectors, jobs, None if options.derivation == "none" else how)
+        derivation = Derivation(
+            database, vectors, jobs, None if options.derivation == "none" else how, languages
+        )
         jobs.task(DERIVE, derivation.run, attempts=ATTEMPTS)
         jobs.periodic("embed", Sweeper(database, vectors).run, every_s=options.sweep_s)
         self.consolidation: Consolidation = Consolidation(
-            database, vectors, jobs, options.tidy, options.answer_bytes
+            database, vectors, jobs, options.tidy, options.answer_bytes, languages
         )
         tidying = Tidying(database, options.keep_jobs_days, options.keep_keys_hours)
         jobs.periodic("tidy", tidying.run, every_s=_TIDY_S)

@@ -56,7 +56,7 @@ class Candidates:
             rows = await self._rows(None)
             counted = [
                 Counted(len(rows), _holding(rows, name, count))
-                for name, count in (("words", len(self._search.query.lexemes)), ("has_text", self._texts))
+                for name, count in (("words", len(self._search.query.words)), ("has_text", self._texts))
             ]
             links = _links_in(rows)
         else:
@@ -70,7 +70,7 @@ class Candidates:
 
     @property
     def _texts(self) -> int:
-        return 1 if self._search.plain else len(self._search.text.lexemes)
+        return 1 if self._search.plain else len(self._search.text.words)
 
     async def _few(self) -> bool:
         bind = Arguments()
@@ -138,7 +138,7 @@ class Candidates:
         How common a common word is, is estimated from a sample, and it is looked for only when rarer ones find too
         little: the rarest of them, or else the newest with all of them.
         """
-        if not asked.lexemes:
+        if not asked.words:
             return [], []
         shares = await self._shares(asked)
         holding = [share * total for share in shares]

@@ -22,6 +22,7 @@ from psycopg import sql
 from provider_workers.adapters.native import sentences
 from provider_workers.adapters.native.capabilities import NAME
 from provider_workers.adapters.native.chat import UnusableError
+from provider_workers.adapters.native.languages import Languages
 from provider_workers.adapters.native.model_derivation import Found, ModelDerivation, WaitError
 from provider_workers.adapters.native.moments import now
 from provider_workers.adapters.native.rows import (
@@ -91,11 +92,17 @@ class Derivation:
     """``how`` None keeps episodes as they are and derives nothing. ``jobs`` must know the task :data:`DERIVE`."""
 
     def __init__(
-        self, database: Database, vectors: Vectors, jobs: Jobs, how: Derive | ModelDerivation | None
+        self,
+        database: Database,
+        vectors: Vectors,
+        jobs: Jobs,
+        how: Derive | ModelDerivation | None,
+        languages: Languages,
     ) -> None:
         self._database = database
         self._vectors = vectors
         self._jobs = jobs
+        self._languages = languages
         self._model = how if isinstance(how, ModelDerivation) else None
         self._derive = None if isinstance(how, ModelDerivation) else how
 
@@ -197,7 +204,7 @@ class Derivation:
         if self._derive is None or episode.status is not Status.ACTIVE:
             return _Episode(row["position"], row, [])
         try:
-            facts = [Found(fact, indexed(fact)) for fact in self._derive(episode)]
+            facts = [Found(fact, indexed(fact, self._languages)) for fact in self._derive(episode)]
         except Exception as error:  # noqa: BLE001 - the edge of one episode's work
             _log.error("an episode is set aside: deriving from it failed with %s", type(error).__name__)
             return _Episode(row["position"], row, None)

@@ -67,6 +67,7 @@ class Erasing:
         async with self._database.begin() as tx:
             await tx.execute("delete from job where memory_id = %s", (memory_id,))
             await tx.execute("delete from derivation_usage where memory_id = %s", (memory_id,))
+            await tx.execute("delete from memory_language where memory_id = %s", (memory_id,))
             await tx.execute("delete from snapshot_floor where memory_id = %s", (memory_id,))
             await tx.execute("delete from consolidation where memory_id = %s", (memory_id,))
             await tx.execute("delete from consolidation_due where memory_id = %s", (memory_id,))

@@ -37,12 +37,12 @@ def named(pool: Pool, query: str) -> frozenset[str]:
     return frozenset() if found == known else found
 
 
-def judge(signals: Signals, lexemes: tuple[str, ...], subjects: frozenset[str]) -> Judged:
-    """Of a query's signals. ``lexemes`` are its words, in the order they are counted in."""
+def judge(signals: Signals, asked: tuple[tuple[str, ...], ...], subjects: frozenset[str]) -> Judged:
+    """Of a query's signals. ``asked`` are its words, each as its lexemes, in the order they are counted in."""
     if not signals.pool.candidates:
         return Judged(0.0)
     talked = _talked_about(signals)
-    about = _about_subject(signals, lexemes, subjects) if subjects else 1.0
+    about = _about_subject(signals, asked, subjects) if subjects else 1.0
     if about < min(talked, _EVEN):
         return Judged(about, "subject_mismatch")
     outside = signals.has_window and not signals.time.any()
@@ -65,14 +65,14 @@ def _talked_about(signals: Signals) -> float:
     return _logistic(8.7 * cosine + 2.0 * covered + 3.9 * near - 1.7 * unseen - 6.25)
 
 
-def _about_subject(signals: Signals, lexemes: tuple[str, ...], subjects: frozenset[str]) -> float:
+def _about_subject(signals: Signals, asked: tuple[tuple[str, ...], ...], subjects: frozenset[str]) -> float:
     """From how much better those named do than others, by meaning and by what is asked of them, and their share of
     the best. 1 where nobody else is there to compare with.
     """
     theirs = signals.subject > 0
     if theirs.all() or not theirs.any():
         return 1.0
-    rest = _rest(signals, lexemes, subjects)
+    rest = _rest(signals, asked, subjects)
     meaning = np.nan_to_num(signals.meaning)
     top = np.argsort(-(normalised(rest) + normalised(meaning)), kind="stable")[:_TOP]
     return _logistic(
@@ -83,11 +83,13 @@ def _about_subject(signals: Signals, lexemes: tuple[str, ...], subjects: frozens
     )
 
 
-def _rest(signals: Signals, lexemes: tuple[str, ...], subjects: frozenset[str]) -> Scores:
+def _rest(signals: Signals, asked: tuple[tuple[str, ...], ...], subjects: frozenset[str]) -> Scores:
     """The share each candidate has of the query's words without those that are names."""
     names = {name for one in subjects for name in words.names(one)}
-    asked: NDArray[np.bool_] = np.array([not any(_stem_of(one, name) for name in names) for one in lexemes])
-    rarity = signals.pool.query.rarity * asked
+    other: NDArray[np.bool_] = np.array(
+        [not any(_stem_of(one, name) for one in forms for name in names) for forms in asked]
+    )
+    rarity = signals.pool.query.rarity * other
     return signals.holds @ rarity / max(float(rarity.sum()), 1e-9)
 
 

@@ -19,6 +19,7 @@ from provider_workers.adapters.native import grounding, sentences
 from provider_workers.adapters.native.chat import ChatModel, Reply, UnusableError
 from provider_workers.adapters.native.endpoint import AwayError
 from provider_workers.adapters.native.grounding import Asked, Known, Stated
+from provider_workers.adapters.native.languages import Languages
 from provider_workers.adapters.native.rows import DERIVED_FROM, Text, indexed
 from provider_workers.adapters.native.vectors import Vectors, literal
 from provider_workers.domain.model import Draft, Part, Record, Reference, Status
@@ -68,11 +69,19 @@ class Found:
 class ModelDerivation:
     """``tokens_per_day`` is what one memory may spend on one UTC day; 0: no limit."""
 
-    def __init__(self, database: Database, vectors: Vectors, model: ChatModel, tokens_per_day: int) -> None:
+    def __init__(
+        self,
+        database: Database,
+        vectors: Vectors,
+        model: ChatModel,
+        tokens_per_day: int,
+        languages: Languages,
+    ) -> None:
         self._database = database
         self._vectors = vectors
         self._model = model
         self._tokens_per_day = tokens_per_day
+        self._languages = languages
         self._unanswered = 0
         self._rests_until = 0.0
 
@@ -102,7 +111,7 @@ class ModelDerivation:
         if shown:
             stated = await self._ask(memory_id, {name: asked for name, (_, asked) in shown.items()})
             for name, (episode, asked) in shown.items():
-                found[episode.id] = [_found(episode, asked, one) for one in stated[name]]
+                found[episode.id] = [_found(episode, asked, one, self._languages) for one in stated[name]]
         return found
 
     async def _ask(self, memory_id: str, episodes: Mapping[str, Asked]) -> Mapping[str, list[Stated]]:
@@ -235,7 +244,7 @@ def _names(episodes: Sequence[Asked]) -> list[str]:
     return list(names)[:_MAX_NAMES]
 
 
-def _found(episode: Record, asked: Asked, stated: Stated) -> Found:
+def _found(episode: Record, asked: Asked, stated: Stated, languages: Languages) -> Found:
     said_by = {"speaker": asked.speaker} if asked.speaker else {}
     attributes = {**said_by, "subject": stated.subject, "kind": stated.kind, "quote": stated.quote}
     draft = Draft(
@@ -246,7 +255,7 @@ def _found(episode: Record, asked: Asked, stated: Stated) -> Found:
         stated.valid_to,
         (Reference(DERIVED_FROM, episode.memory_id, episode.id),),
     )
-    return Found(draft, indexed(draft), stated.replaces)
+    return Found(draft, indexed(draft, languages), stated.replaces)
 
 
 def _spread(seconds: float) -> float:

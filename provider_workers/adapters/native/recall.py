@@ -12,7 +12,7 @@ from provider_workers.adapters.native import words
 from provider_workers.adapters.native.candidates import Candidates
 from provider_workers.adapters.native.dates import spoken_of
 from provider_workers.adapters.native.judging import Judged, judge, named
-from provider_workers.adapters.native.lexemes import Lexemes, Search
+from provider_workers.adapters.native.lexemes import Lexemes, Search, languages_of, lexed
 from provider_workers.adapters.native.ranking import Asked, Ranked, rank
 from provider_workers.adapters.native.reading import filtered, fit, left_out
 from provider_workers.adapters.native.rows import COLUMNS, record_of
@@ -112,10 +112,8 @@ def _ranked(pool: Pool, search: Search, query: str) -> tuple[list[Ranked], Judge
     subjects = named(pool, query) if query else frozenset[str]()
     at = question.selection.as_of or datetime.now(UTC)
     signals = Signals(pool, subjects, spoken_of(query, at) if query else None)
-    asked = Asked(
-        bool(query), bool(search.text.lexemes or search.plain), question.selection.filter is not None
-    )
-    judged = judge(signals, search.query.lexemes, subjects) if query else Judged(0.0)
+    asked = Asked(bool(query), bool(search.text.words or search.plain), question.selection.filter is not None)
+    judged = judge(signals, search.query.words, subjects) if query else Judged(0.0)
     if not (asked.query or asked.text) and (question.query or question.text):
         return [], judged
     return rank(signals, asked), judged
@@ -124,14 +122,10 @@ def _ranked(pool: Pool, search: Search, query: str) -> tuple[list[Ranked], Judge
 async def _read(
     tx: Tx, memory_ids: Sequence[str], question: Question, asked: tuple[str, str]
 ) -> tuple[Search, list[str]]:
-    """The question cut into lexemes as the records were, and what of it is left out."""
+    """The question cut into words as the records were, and what of it is left out."""
     query, text = asked
-    row = await tx.fetch_one(
-        "select tsvector_to_array(to_tsvector('pg_catalog.english', %s)) as query,"
-        " tsvector_to_array(to_tsvector('pg_catalog.english', %s)) as text",
-        (words.query_words(query), words.query_words(text)),
-    )
-    found: dict[str, list[str]] = {name: row[name] if row else [] for name in ("query", "text")}
+    languages = await languages_of(tx, memory_ids)
+    found = {name: await lexed(tx, said, languages) for name, said in (("query", query), ("text", text))}
     capped = [
         f"{name}:capped_at_{_MAX_WORDS}_words" for name, them in found.items() if len(them) > _MAX_WORDS
     ]
@@ -148,7 +142,7 @@ async def _read(
 
 def _plain(text: str) -> tuple[str, str]:
     """How a text no lexeme is left of is looked for: by its words when all are stop words, else as it stands."""
-    stopped = words.query_words(text).split()[:_MAX_WORDS]
+    stopped = [one.written for one in words.question(text)][:_MAX_WORDS]
     if stopped:
         return "words", rf"(^|[^[:alnum:]])({'|'.join(stopped)})([^[:alnum:]]|$)"
     return "sign", text

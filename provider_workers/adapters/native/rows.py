@@ -8,6 +8,7 @@ from typing import Final, LiteralString
 import msgspec
 
 from provider_workers.adapters.native import words
+from provider_workers.adapters.native.languages import ENGLISH, Languages
 from provider_workers.adapters.native.vectors import Generation, Vector, literal
 from provider_workers.domain import errors
 from provider_workers.domain.model import Draft, Part, Record, Reference, Status, Writer
@@ -43,13 +44,17 @@ _json: Final = msgspec.json.Encoder()
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """What a version is found by. ``said`` is its text, ``around`` the date and speaker before it."""
+    """What a version is found by. ``said`` is its text, ``around`` the date and speaker before it; ``languages`` is
+    what :meth:`Languages.of` says, ``written`` the words that the rules of a language are for.
+    """
 
     said: str
     around: str
     words: str
     around_words: str
     digest: bytes
+    languages: tuple[str, ...] = (ENGLISH,)
+    written: str = ""
 
     @property
     def whole(self) -> str:
@@ -94,13 +99,22 @@ class NewVersion:
         )
 
 
-def indexed(draft: Draft, observed_at: datetime | None = None) -> Text:
+def indexed(draft: Draft, languages: Languages, observed_at: datetime | None = None) -> Text:
     """What a draft is found by; ``observed_at`` dates an episode that does not say when it happened."""
     content = words.text_of(draft.type, draft.content, draft.attributes)
     said = "\n\n".join(one for one in (draft.projection, content) if one)
     who = words.speaker(draft.content, draft.attributes)
     around = words.prefix(who, draft.valid_from or observed_at)
-    return Text(said, around, words.record_words(said), words.record_words(around), words.digest(who, said))
+    guessed = languages.of(said)
+    return Text(
+        said,
+        around,
+        words.record_words(said),
+        words.record_words(around),
+        words.digest(who, said),
+        guessed,
+        "" if guessed == (ENGLISH,) else words.written_words(said),
+    )
 
 
 async def append(tx: Tx, new: Sequence[NewVersion], generation: Generation) -> None:
@@ -109,6 +123,7 @@ async def append(tx: Tx, new: Sequence[NewVersion], generation: Generation) -> N
 
     Raises psycopg's ``UniqueViolation`` for a version that is there already.
     """
+    languages = await _languages(tx, new)
     await tx.execute_many(
         "insert into record (memory_id, record_id, created_at) values (%s, %s, %s) on conflict do nothing",
         [(one.memory_id, one.record_id, one.created_at) for one in new if one.version == 1],
@@ -116,13 +131,13 @@ async def append(tx: Tx, new: Sequence[NewVersion], generation: Generation) -> N
     await tx.execute_many(
         "insert into version (memory_id, record_id, version, type, content, attributes, attributes_json, refs,"
         " prefix, text, words, digest, valid_from, valid_to, created_at, written_at, status, supersedes,"
-        " writer_kind, writer_id, derived, size, projection, session)"
+        " writer_kind, writer_id, derived, size, projection, session, language)"
         " values (%(memory_id)s, %(record_id)s, %(version)s, %(type)s, %(content)s, %(attributes)s,"
         " jsonb_or_null(%(attributes_text)s), %(refs)s, %(prefix)s, %(text)s,"
-        " words_of(%(words)s, %(around_words)s), %(digest)s, %(valid_from)s, %(valid_to)s, %(created_at)s,"
+        " words_of(%(words)s, %(around_words)s) || stems_of(%(language)s, %(written)s), %(digest)s, %(valid_from)s, %(valid_to)s, %(created_at)s,"
         " %(written_at)s, 'active', %(supersedes)s, %(writer_kind)s, %(writer_id)s, %(derived)s, %(size)s, %(projection)s,"
-        " %(session)s)",
-        [_columns(one) for one in new],
+        " %(session)s, %(language)s)",
+        [_columns(one) | {"language": of} for one, of in zip(new, languages, strict=True)],
     )
     await _append_sources(tx, new)
     await _append_files(tx, new)
@@ -146,6 +161,24 @@ async def append(tx: Tx, new: Sequence[NewVersion], generation: Generation) -> N
         "insert into unembedded (memory_id, record_id, version) values (%s, %s, %s)",
         [(one.memory_id, one.record_id, one.version) for one in new if one.vector is None],
     )
+
+
+async def _languages(tx: Tx, new: Sequence[NewVersion]) -> list[str]:
+    """The language of each version, and those the memory did not hold yet told to it. A text that may be in several
+    is in the first of them that the memory holds, or else in English.
+    """
+    if all(one.text.languages == (ENGLISH,) for one in new):
+        return [ENGLISH] * len(new)
+    memory_id = new[0].memory_id
+    rows = await tx.fetch_all("select language from memory_language where memory_id = %s", (memory_id,))
+    held = {row["language"] for row in rows}
+    certain = {one.text.languages[0] for one in new if len(one.text.languages) == 1}
+    known = held | certain | {ENGLISH}
+    await tx.execute_many(
+        "insert into memory_language (memory_id, language) values (%s, %s)",
+        [(memory_id, language) for language in sorted(certain - held - {ENGLISH})],
+    )
+    return [next((of for of in one.text.languages if of in known), ENGLISH) for one in new]
 
 
 async def hold_sources(tx: Tx, drafts: Sequence[Draft]) -> None:
@@ -285,6 +318,7 @@ def _columns(one: NewVersion) -> dict[str, object]:
         "text": one.text.said,
         "words": one.text.words,
         "around_words": one.text.around_words,
+        "written": one.text.written,
         "digest": one.text.digest,
         "valid_from": draft.valid_from,
         "valid_to": draft.valid_to,

@@ -11,6 +11,7 @@ from psycopg import sql
 from provider_workers.adapters.native import words
 from provider_workers.adapters.native.files import Files
 from provider_workers.adapters.native.keys import Claim, claim, settle
+from provider_workers.adapters.native.languages import Languages
 from provider_workers.adapters.native.moments import TICK, now
 from provider_workers.adapters.native.rows import (
     COLUMNS,
@@ -53,15 +54,18 @@ class _Prepared:
 class Writing:
     """``jobs`` must know the task :data:`DERIVE`."""
 
-    def __init__(self, database: Database, vectors: Vectors, jobs: Jobs, files: Files) -> None:
+    def __init__(
+        self, database: Database, vectors: Vectors, jobs: Jobs, files: Files, languages: Languages
+    ) -> None:
         self._database = database
         self._vectors = vectors
         self._jobs = jobs
         self._files = files
+        self._languages = languages
 
     async def observe(self, memory_id: str, episodes: Sequence[Draft], stamp: Stamp) -> Observed:
         episodes = [await self._files.stated(memory_id, one) for one in episodes]
-        texts = [await index(one, datetime.now(UTC)) for one in episodes]
+        texts = [await index(one, self._languages, datetime.now(UTC)) for one in episodes]
         claimed = Claim(stamp, "observe", memory_id)
         async with self._database.begin() as tx:
             done = await claim(tx, claimed)
@@ -140,7 +144,7 @@ class Writing:
             _check_open(latest, expected_version)
             draft = how(latest)
             if made is None or draft != made.draft:
-                made = _Prepared(draft, await index(draft), None)
+                made = _Prepared(draft, await index(draft, self._languages), None)
             await hold_sources(tx, [draft])
             at = await now(tx, memory_id, latest["written_at"])
             await close(tx, memory_id, record_id, Status.SUPERSEDED, at)
@@ -224,7 +228,7 @@ class Writing:
 
     async def _prepare(self, draft: Draft) -> _Prepared:
         observed_at = datetime.now(UTC) if draft.type == "episode" else None
-        text = await index(draft, observed_at)
+        text = await index(draft, self._languages, observed_at)
         return _Prepared(draft, text, await self._vectors.of(text.whole))
 
     async def _prepare_change(
@@ -252,11 +256,11 @@ class Writing:
         return await self._prepare(draft)
 
 
-async def index(draft: Draft, observed_at: datetime | None = None) -> Text:
+async def index(draft: Draft, languages: Languages, observed_at: datetime | None = None) -> Text:
     """What a draft is found by; cutting a long one into words leaves the event loop alone."""
     if sum(len(part.text) for part in draft.content) < _LARGE:
-        return indexed(draft, observed_at)
-    return await asyncio.to_thread(indexed, draft, observed_at)
+        return indexed(draft, languages, observed_at)
+    return await asyncio.to_thread(indexed, draft, languages, observed_at)
 
 
 async def _lock(tx: Tx, memory_id: str, record_id: str, param: str | None = None) -> Row:

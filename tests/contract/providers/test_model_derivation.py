@@ -20,6 +20,7 @@ from provider_workers.adapters.native.adapter import NativeProvider, Options
 from provider_workers.adapters.native.chat import ChatEndpoint, ChatModel
 from provider_workers.adapters.native.derivation import Derivation
 from provider_workers.adapters.native.endpoint import RetryPolicy
+from provider_workers.adapters.native.languages import Languages
 from provider_workers.adapters.native.model_derivation import ModelDerivation
 from provider_workers.adapters.native.vectors import Vectors
 from provider_workers.domain.model import Draft, Include, Job, Page, Part, Record, Stamp
@@ -501,8 +502,9 @@ async def test_a_job_that_runs_again_states_nothing_twice_and_asks_nothing(
     async with database.begin() as tx:
         await tx.execute("update job set status = 'pending'")
     jobs = Jobs("provider", provider_settings)
-    again = ModelDerivation(database, Vectors(bench.encoder, 3.0), chat, 0)
-    await Derivation(database, Vectors(bench.encoder, 3.0), jobs, again).run(
+    languages = Languages("english")
+    again = ModelDerivation(database, Vectors(bench.encoder, 3.0), chat, 0, languages)
+    await Derivation(database, Vectors(bench.encoder, 3.0), jobs, again, languages).run(
         {"memory_id": memory, "job_id": job.id}
     )
     done = await subject.adapter.job(memory, job.id)

@@ -10,6 +10,7 @@ from provider_workers.adapters.native.consolidation.runs import Runs, add, of_ru
 from provider_workers.adapters.native.consolidation.summaries import Summaries
 from provider_workers.adapters.native.consolidation.working import ATTEMPTS, CONSOLIDATE, Working
 from provider_workers.adapters.native.keys import Claim, claim, settle
+from provider_workers.adapters.native.languages import Languages
 from provider_workers.adapters.native.vectors import Vectors
 from provider_workers.domain import errors
 from provider_workers.domain.consolidations import Budget, ChangePage, Due, Run, RunPage, Wanted
@@ -38,7 +39,13 @@ class Consolidation:
     """The verbs of ``provider_workers.domain.consolidations.ConsolidationKeeper``. Registers its task on ``jobs``."""
 
     def __init__(
-        self, database: Database, vectors: Vectors, jobs: Jobs, told: Tidy, answer_bytes: int
+        self,
+        database: Database,
+        vectors: Vectors,
+        jobs: Jobs,
+        told: Tidy,
+        answer_bytes: int,
+        languages: Languages,
     ) -> None:
         self._database = database
         self._jobs = jobs
@@ -46,7 +53,8 @@ class Consolidation:
         self._runs = Runs(database, answer_bytes)
         self._dues = Dues(database, told.when)
         bounds = told.similarity, told.alike, told.when.at_once
-        working = Working(database, vectors, jobs, Summaries(vectors, told.summary_episodes), bounds)
+        summaries = Summaries(vectors, told.summary_episodes, languages)
+        working = Working(database, vectors, jobs, summaries, bounds)
         jobs.task(CONSOLIDATE, working.run, attempts=ATTEMPTS)
 
     async def start(self, memory_id: str, wanted: Wanted, stamp: Stamp) -> Run:

@@ -18,6 +18,7 @@ from psycopg import sql
 from provider_workers.adapters.native import sentences, words
 from provider_workers.adapters.native.consolidation.pen import Pen
 from provider_workers.adapters.native.consolidation.runs import WRITER
+from provider_workers.adapters.native.languages import Languages
 from provider_workers.adapters.native.moments import now
 from provider_workers.adapters.native.rows import COLUMNS, DERIVED_FROM, NewVersion, indexed, record_of
 from provider_workers.adapters.native.vectors import Vector, Vectors
@@ -54,8 +55,9 @@ class _Said:
 class Summaries:
     """``least`` episodes make a note; 0: none is made."""
 
-    def __init__(self, vectors: Vectors, least: int) -> None:
+    def __init__(self, vectors: Vectors, least: int, languages: Languages) -> None:
         self._vectors = vectors
+        self._languages = languages
         self._least = least
 
     @property
@@ -126,7 +128,7 @@ class Summaries:
             )
             if before is None:
                 return
-        text = indexed(draft)
+        text = indexed(draft, self._languages)
         known = await tx.fetch_value(
             "select exists (select from record where memory_id = %(memory)s and record_id = %(note)s) or exists"
             " (select from version where memory_id = %(memory)s and digest = %(digest)s and derived"

@@ -152,7 +152,7 @@ def test_filters_alone_score_all_alike_and_hide_nothing():
 
 
 def evidence(made: Signals, subjects: Sequence[str] = ()) -> float:
-    return judge(made, ("hub", "street", "mill", "anna"), frozenset(subjects)).evidence
+    return judge(made, (("hub",), ("street",), ("mill",), ("anna",)), frozenset(subjects)).evidence
 
 
 def test_evidence_grows_with_words_and_meaning_and_falls_with_what_is_nowhere():
@@ -179,7 +179,7 @@ def test_evidence_is_low_when_only_somebody_else_said_it():
         signals(first, *said, one("c", said_by="Bo", cosine=0.1), subjects=["Anna"])
         for first in (other, hers)
     ]
-    low, high = (judge(it, ("hub", "street", "mill", "anna"), frozenset({"Anna"})) for it in made)
+    low, high = (judge(it, (("hub",), ("street",), ("mill",), ("anna",)), frozenset({"Anna"})) for it in made)
     assert low.evidence < high.evidence
     assert (low.reason, high.reason) == ("subject_mismatch", "below_confidence")
 

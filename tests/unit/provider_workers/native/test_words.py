@@ -22,13 +22,30 @@ from provider_workers.domain.model import Part
     ],
 )
 def test_a_text_becomes_its_different_words_without_case_and_accents(text: str, found: str):
-    assert words.record_words(text) == words.query_words(text) == found
+    assert words.record_words(text) == " ".join(one.folded for one in words.question(text)) == found
 
 
 def test_a_script_without_spaces_becomes_pairs_and_single_characters():
     assert words.record_words("三月续约") == "三月 月续 续约 三 月 续 约"
-    assert words.query_words("续约") == "续约"
-    assert words.query_words("约") == "约"
+    assert [one.folded for one in words.question("续约")] == ["续约"]
+    assert [one.folded for one in words.question("约")] == ["约"]
+
+
+def test_a_word_of_a_question_is_told_as_it_is_written_and_bare():
+    assert words.question("KIRMIZI ışık, Häuser") == [
+        ("kirmizi", "kirmizi", "kirmizi"),
+        ("ısık", "ışık", "isik"),
+        ("hauser", "häuser", "hauser"),
+    ]
+
+
+def test_what_has_no_width_cuts_no_word():
+    assert words.record_words("Kat\u200bze \u202bשלום\u202c \ufeffmit\u00adkommen") == "katze שלום mitkommen"
+
+
+def test_the_rules_of_a_language_get_words_with_their_accents_and_bare_ones():
+    assert words.written_words("Die Häuser, 三月") == "die häuser hauser"
+    assert words.written_words(" ".join(f"word{n:09d}" for n in range(40_000))) == ""
 
 
 def test_a_text_without_end_becomes_a_bounded_number_of_words():
