@@ -91,13 +91,13 @@ class ChatModel:
             },
             self._most: most_tokens,
         }
-        with observed(semconv.CHAT, "openai", self.name):
-            try:
+        try:
+            with observed(semconv.CHAT, "openai", self.name):
                 raw = await self._caller.post(body)
-            except RefusedError as error:
-                if error.status in _ABOUT_THE_REQUEST:
-                    raise UnusableError(error.message) from None
-                raise AwayError(error.code, error.message) from None
+        except RefusedError as error:
+            if error.status in _ABOUT_THE_REQUEST:
+                raise UnusableError(error.message) from None
+            raise AwayError(error.code, error.message) from None
         return self._read(raw, len(system) + len(user))
 
     async def aclose(self) -> None:

@@ -139,20 +139,21 @@ def read(
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         raise UnusableError("The answer is not of the schema.") from None
     kept: dict[str, list[Stated]] = {name: [] for name in episodes}
+    said = {name: _plain(one.text) for name, one in episodes.items()}
     for fact in facts:
         source = episodes.get(fact.episode)
-        if source is None or len(kept[fact.episode]) == _MAX_FACTS or not _grounded(fact, source):
+        if source is None or len(kept[fact.episode]) == _MAX_FACTS or not _grounded(fact, said[fact.episode]):
             continue
         kept[fact.episode].append(_stated(fact, source, known))
     return kept, len(facts) - sum(map(len, kept.values()))
 
 
-def _grounded(fact: _Fact, source: Asked) -> bool:
-    """Whether it is a fact within bounds whose quote stands in the episode, however it is broken into lines."""
+def _grounded(fact: _Fact, said: str) -> bool:
+    """Whether it is a fact within bounds whose quote stands in what was said, however it is broken into lines."""
     quote, text, subject = _plain(fact.quote), _plain(fact.text), _plain(fact.subject)
     if not (text and subject) or len(text) > _MAX_TEXT or len(subject) > _MAX_SUBJECT:
         return False
-    return _MIN_QUOTE <= len(quote) <= _MAX_QUOTE and quote in _plain(source.text)
+    return _MIN_QUOTE <= len(quote) <= _MAX_QUOTE and quote in said
 
 
 def _stated(fact: _Fact, source: Asked, known: Mapping[str, Known]) -> Stated:
