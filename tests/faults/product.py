@@ -77,6 +77,17 @@ class Product:
             lambda: all(is_ready(self.deployment.ops(one)) for one in services), _START_S, f"starting {names}"
         )
 
+    def connected(self) -> None:
+        """Wait until the provider is reached through the others: who asked before it listened waits a moment before
+        trying again, and refuses writes meanwhile.
+        """
+
+        def answers() -> bool:
+            with Caller(self.url, self.admin_token) as admin:
+                return admin.send("GET", "/v1/memories/providers").is_success
+
+        self.family.until(answers, _START_S, "reaching the provider")
+
     def start_dying(self, name: str, point: str) -> None:
         """Start what was killed as one that ends itself at a point of its code (see ``dying.py``)."""
         command = self.commands[name]
@@ -167,6 +178,7 @@ def product(told: Mapping[str, str] | None = None) -> Generator[Product]:
                 }
                 family.run(migrations, _START_S)
                 made.start(*names)
+                made.connected()
                 yield made
             finally:
                 family.stop(STOP_ORDER, 1.0, lambda: False)
