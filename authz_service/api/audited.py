@@ -168,6 +168,7 @@ ACTS: Final[Mapping[type[Message], _Attempt]] = {
     wire.ListChildrenRequest: _memory("access.list"),
     wire.ListEntryPointsRequest: _plain("access.list"),
     wire.ListDescendantsRequest: _memory("access.list"),
+    wire.ReachRequest: _memory("access.list"),
     wire.ExplainRequest: lambda request, _: Act("access.explain", request.memory_id, request.principal),
     wire.CreateNodeRequest: _create_node,
     wire.UpdateNodeRequest: _update_node,

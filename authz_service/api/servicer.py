@@ -15,7 +15,7 @@ from authz_service.domain.delete_node import delete_node
 from authz_service.domain.explain import explain
 from authz_service.domain.hold_node import hold_node, release_node
 from authz_service.domain.list_children import list_children
-from authz_service.domain.list_descendants import list_descendants
+from authz_service.domain.list_descendants import list_descendants, reach
 from authz_service.domain.list_entry_points import list_entry_points
 from authz_service.domain.list_grants import list_grants
 from authz_service.domain.ports import Store
@@ -87,6 +87,13 @@ class AccessServicer(AccessBase):
             self._store, _caller(), request.memory_id, needs, request.max_depth, page
         )
         return convert.node_page(found)
+
+    async def Reach(self, request: wire.ReachRequest, context: Context) -> wire.ReachResponse:
+        needs = convert.required(request.required, "required")
+        found, more = await reach(
+            self._store, _caller(), request.memory_id, needs, request.max_depth, request.limit
+        )
+        return wire.ReachResponse(memory_ids=found, more=more)
 
     async def Explain(self, request: wire.ExplainRequest, context: Context) -> wire.ExplainResponse:
         told = await explain(

@@ -10,8 +10,9 @@ from authz_service.domain.paging import after_depth
 from authz_service.domain.ports import Store
 from service_kit.paging import clamp_limit, encode_cursor
 
-MOST: Final = 1_000
-"""Largest page: a recall asks for all it may search."""
+MOST: Final = 100_000
+"""Most that one search covers."""
+_FEW: Final = 200
 
 
 async def list_descendants(
@@ -22,14 +23,10 @@ async def list_descendants(
     Complete: one the caller may see is found although those between are hidden from it. ``levels`` 0
     means all. ``memory_not_found`` when the caller holds nothing on the node itself.
     """
-    if levels < 0:
-        raise errors.invalid_input("The depth must not be negative.", "max_depth")
-    after, limit = after_depth(page), clamp_limit(page.limit, maximum=MOST)
+    after, limit, deepest = after_depth(page), clamp_limit(page.limit), _deepest(levels)
     async with store.view() as view:
         start = demand((await view.places(caller, [node]))[0])
-        keys = await view.descendants(
-            caller, start, needs or ALL, min(levels or MAX_DEPTH, MAX_DEPTH), after, limit + 1
-        )
+        keys = await view.descendants(caller, start, needs or ALL, deepest, after, limit + 1)
         places = await view.places(caller, [one for _, one in keys[:limit]], count=True)
     nodes = tuple(
         Found(place, depth)
@@ -37,3 +34,22 @@ async def list_descendants(
         if place is not None and place.mask & (needs or ALL)
     )
     return Listing(nodes, encode_cursor(*keys[limit - 1]) if len(keys) > limit else "")
+
+
+async def reach(
+    store: Store, caller: Caller, node: str, needs: int, levels: int, limit: int
+) -> tuple[list[str], bool]:
+    """The ids of the first ``limit`` (0: 200) of those descendants, and whether there are more. Taken in one walk and
+    not looked at one by one, as they are for being shown.
+    """
+    most, deepest = clamp_limit(limit, default=_FEW, maximum=MOST), _deepest(levels)
+    async with store.view() as view:
+        start = demand((await view.places(caller, [node]))[0])
+        keys = await view.descendants(caller, start, needs or ALL, deepest, (0, ""), most + 1)
+    return [one for _, one in keys[:most]], len(keys) > most
+
+
+def _deepest(levels: int) -> int:
+    if levels < 0:
+        raise errors.invalid_input("The depth must not be negative.", "max_depth")
+    return min(levels or MAX_DEPTH, MAX_DEPTH)

@@ -23,6 +23,7 @@ SAFE: Final = tuple(
         "Access/ListChildren",
         "Access/ListEntryPoints",
         "Access/ListDescendants",
+        "Access/Reach",
         "Tree/CreateNode",
         "Tree/ExistingNodes",
         "Tree/ListNodeIds",
@@ -68,13 +69,18 @@ class AuthzTree:
         request = wire.ListEntryPointsRequest(page=_page(page))
         return _node_page(await self._access.ListEntryPoints(request))
 
-    async def descendants(
-        self, memory_id: str, required: Privilege | None, max_depth: int, page: Page
-    ) -> NodePage:
-        request = wire.ListDescendantsRequest(
-            memory_id=memory_id, required=_TO_WIRE[required], max_depth=max_depth, page=_page(page)
-        )
+    async def descendants(self, memory_id: str, page: Page) -> NodePage:
+        request = wire.ListDescendantsRequest(memory_id=memory_id, page=_page(page))
         return _node_page(await self._access.ListDescendants(request))
+
+    async def reach(
+        self, memory_id: str, required: Privilege, max_depth: int, most: int
+    ) -> tuple[list[str], bool]:
+        request = wire.ReachRequest(
+            memory_id=memory_id, required=_TO_WIRE[required], max_depth=max_depth, limit=most
+        )
+        answer = await self._access.Reach(request)
+        return list(answer.memory_ids), answer.more
 
     async def create(self, memory_id: str, parent_id: str, *, restricted: bool) -> Node:
         request = wire.CreateNodeRequest(id=memory_id, parent_id=parent_id, restricted=restricted)

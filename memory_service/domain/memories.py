@@ -154,7 +154,7 @@ class Memories:
 
     async def descendants(self, ancestor_id: str, page: Page) -> MemoryPage:
         """Everything below an ancestor that the caller may see, nearest first."""
-        nodes = await self._access.descendants(ancestor_id, None, 0, page)
+        nodes = await self._access.descendants(ancestor_id, page)
         return MemoryPage(await self._describer.many(nodes.nodes), nodes.next_cursor)
 
     async def update(self, memory_id: str, changed: Changed, idempotency: Idempotency) -> Memory:

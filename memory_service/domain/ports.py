@@ -55,10 +55,16 @@ class AccessTree(Protocol):
         """Where the caller enters the tree."""
         ...
 
-    async def descendants(
-        self, memory_id: str, required: Privilege | None, max_depth: int, page: Page
-    ) -> NodePage:
-        """Descendants the caller holds ``required`` on, nearest first; ``max_depth`` 0 means every level."""
+    async def descendants(self, memory_id: str, page: Page) -> NodePage:
+        """Descendants the caller holds anything on, nearest first."""
+        ...
+
+    async def reach(
+        self, memory_id: str, required: Privilege, max_depth: int, most: int
+    ) -> tuple[list[str], bool]:
+        """Ids of descendants the caller holds ``required`` on, nearest first, at most ``most`` (100,000), and whether
+        there are more; ``max_depth`` 0 means every level.
+        """
         ...
 
     async def create(self, memory_id: str, parent_id: str, *, restricted: bool) -> Node:
@@ -164,6 +170,10 @@ class Descriptions(Protocol):
 
     async def get(self, memory_ids: Sequence[str]) -> dict[str, Description]:
         """Those that are there, by id."""
+        ...
+
+    async def by_provider(self, memory_ids: Sequence[str]) -> dict[str, list[str]]:
+        """Those that are there, by who keeps their records."""
         ...
 
     async def ids_after(self, after: str, limit: int, before: datetime) -> tuple[str, ...]:

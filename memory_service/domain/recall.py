@@ -1,7 +1,6 @@
 """Recall on one memory, or on it and what the caller may read below (Memories, section 6)."""
 
 import asyncio
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
@@ -11,7 +10,6 @@ from memory_service.domain.describe import Describer
 from memory_service.domain.model import (
     Found,
     Hit,
-    Page,
     Privilege,
     Question,
     Recalled,
@@ -25,7 +23,6 @@ MAX_MEMORIES: Final = 10_000
 STRUCTURE_NOT_KEPT: Final = "as_of:structure_not_kept"
 """The records are those of an instant, the memories below are those of now."""
 
-_PAGE: Final = 1_000
 EVERYTHING: Final = -1
 """The depth that means every level below."""
 
@@ -75,9 +72,7 @@ class Recall:
 
     async def _search(self, memory_id: str, question: Question, depth: int) -> tuple[Found, list[str]]:
         memory_ids, degraded = await self._reach(memory_id, depth, past=question.past)
-        by_provider: dict[str, list[str]] = defaultdict(list)
-        for description in (await self._descriptions.get(memory_ids)).values():
-            by_provider[description.provider].append(description.id)
+        by_provider = await self._descriptions.by_provider(memory_ids)
         if not by_provider:
             raise errors.memory_not_found()
         answers = await asyncio.gather(
@@ -87,9 +82,9 @@ class Recall:
 
     async def _reach(self, memory_id: str, depth: int, *, past: bool) -> tuple[list[str], list[str]]:
         """The memories to search, nearest first, and what was capped on the way."""
-        reached, degraded = [memory_id], list[str]()
+        degraded = list[str]()
         if depth == 0:
-            return reached, degraded
+            return [memory_id], degraded
         documents = await self._provider.describe()
         deepest = min(one.max_depth for one in documents)
         if past and not all(one.structure for one in documents):
@@ -97,16 +92,10 @@ class Recall:
         if depth > deepest:
             degraded.append(f"depth:capped_at_{deepest}")
         levels = 0 if depth == EVERYTHING else min(depth, deepest)
-        cursor = ""
-        while len(reached) < MAX_MEMORIES:
-            page = await self._access.descendants(memory_id, Privilege.READ, levels, Page(_PAGE, cursor))
-            reached += [node.id for node in page.nodes]
-            cursor = page.next_cursor
-            if not cursor:
-                break
-        if cursor:
+        below, more = await self._access.reach(memory_id, Privilege.READ, levels, MAX_MEMORIES - 1)
+        if more:
             degraded.append(f"memories:capped_at_{MAX_MEMORIES}")
-        return reached[:MAX_MEMORIES], degraded
+        return [memory_id, *below], degraded
 
 
 def _merge(answers: Sequence[Found], limit: int) -> Found:

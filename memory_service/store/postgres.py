@@ -107,6 +107,15 @@ class PostgresDescriptions:
             )
         return {row["id"]: _description(row) for row in rows}
 
+    async def by_provider(self, memory_ids: Sequence[str]) -> dict[str, list[str]]:
+        async with self._database.read() as tx:
+            rows = await tx.fetch_all(
+                "select provider, array_agg(id) as ids from unnest(%s::text[]) asked (id)"
+                " join memory using (id) group by provider",
+                (list(memory_ids),),
+            )
+        return {row["provider"]: row["ids"] for row in rows}
+
     async def ids_after(self, after: str, limit: int, before: datetime) -> tuple[str, ...]:
         async with self._database.read() as tx:
             rows = await tx.fetch_all(

@@ -987,6 +987,63 @@ class ListDescendantsRequest(_message.Message):
 Global___ListDescendantsRequest: _TypeAlias = ListDescendantsRequest  # noqa: Y015
 
 @_typing.final
+class ReachRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MEMORY_ID_FIELD_NUMBER: _builtins.int
+    REQUIRED_FIELD_NUMBER: _builtins.int
+    MAX_DEPTH_FIELD_NUMBER: _builtins.int
+    LIMIT_FIELD_NUMBER: _builtins.int
+    memory_id: _builtins.str
+    required: Global___Privilege.ValueType
+    """Unspecified: any privilege."""
+    max_depth: _builtins.int
+    """0 means every level."""
+    limit: _builtins.int
+    """0 means 200; at most 100,000."""
+    def __init__(
+        self,
+        *,
+        memory_id: _builtins.str = ...,
+        required: Global___Privilege.ValueType = ...,
+        max_depth: _builtins.int = ...,
+        limit: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["limit", b"limit", "max_depth", b"max_depth", "memory_id", b"memory_id", "required", b"required"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReachRequest: _TypeAlias = ReachRequest  # noqa: Y015
+
+@_typing.final
+class ReachResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MEMORY_IDS_FIELD_NUMBER: _builtins.int
+    MORE_FIELD_NUMBER: _builtins.int
+    more: _builtins.bool
+    """There are others, beyond the limit."""
+    @_builtins.property
+    def memory_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Nearest first."""
+
+    def __init__(
+        self,
+        *,
+        memory_ids: _abc.Iterable[_builtins.str] | None = ...,
+        more: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["memory_ids", b"memory_ids", "more", b"more"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReachResponse: _TypeAlias = ReachResponse  # noqa: Y015
+
+@_typing.final
 class NodePage(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 

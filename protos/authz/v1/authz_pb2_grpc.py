@@ -734,6 +734,11 @@ class AccessStub:
                 request_serializer=protos_dot_authz_dot_v1_dot_authz__pb2.ListDescendantsRequest.SerializeToString,
                 response_deserializer=protos_dot_authz_dot_v1_dot_authz__pb2.NodePage.FromString,
                 _registered_method=True)
+        self.Reach = channel.unary_unary(
+                '/grovekeeper.authz.v1.Access/Reach',
+                request_serializer=protos_dot_authz_dot_v1_dot_authz__pb2.ReachRequest.SerializeToString,
+                response_deserializer=protos_dot_authz_dot_v1_dot_authz__pb2.ReachResponse.FromString,
+                _registered_method=True)
         self.Explain = channel.unary_unary(
                 '/grovekeeper.authz.v1.Access/Explain',
                 request_serializer=protos_dot_authz_dot_v1_dot_authz__pb2.ExplainRequest.SerializeToString,
@@ -782,6 +787,13 @@ class AccessServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Reach(self, request, context):
+        """The ids of those at once: what a search covers. Errors as for ListDescendants.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Explain(self, request, context):
         """Why a principal holds what it holds on a memory: the grants that give each privilege, and those the cutoff stopped.
         For the scope `admin`, which is told everything, and for holders of `delete`, who are told what they may see.
@@ -818,6 +830,11 @@ def add_AccessServicer_to_server(servicer, server):
                     servicer.ListDescendants,
                     request_deserializer=protos_dot_authz_dot_v1_dot_authz__pb2.ListDescendantsRequest.FromString,
                     response_serializer=protos_dot_authz_dot_v1_dot_authz__pb2.NodePage.SerializeToString,
+            ),
+            'Reach': grpc.unary_unary_rpc_method_handler(
+                    servicer.Reach,
+                    request_deserializer=protos_dot_authz_dot_v1_dot_authz__pb2.ReachRequest.FromString,
+                    response_serializer=protos_dot_authz_dot_v1_dot_authz__pb2.ReachResponse.SerializeToString,
             ),
             'Explain': grpc.unary_unary_rpc_method_handler(
                     servicer.Explain,
@@ -961,6 +978,33 @@ class Access:
             '/grovekeeper.authz.v1.Access/ListDescendants',
             protos_dot_authz_dot_v1_dot_authz__pb2.ListDescendantsRequest.SerializeToString,
             protos_dot_authz_dot_v1_dot_authz__pb2.NodePage.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Reach(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/grovekeeper.authz.v1.Access/Reach',
+            protos_dot_authz_dot_v1_dot_authz__pb2.ReachRequest.SerializeToString,
+            protos_dot_authz_dot_v1_dot_authz__pb2.ReachResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -286,6 +286,8 @@ class AccessStub:
     """Where the caller enters the tree: nodes it holds a privilege on whose parent it cannot see."""
     ListDescendants: _grpc.UnaryUnaryMultiCallable[_authz_pb2.ListDescendantsRequest, _authz_pb2.NodePage]
     """Every descendant the caller holds `required` on (unspecified: any privilege), nearest first."""
+    Reach: _grpc.UnaryUnaryMultiCallable[_authz_pb2.ReachRequest, _authz_pb2.ReachResponse]
+    """The ids of those at once: what a search covers. Errors as for ListDescendants."""
     Explain: _grpc.UnaryUnaryMultiCallable[_authz_pb2.ExplainRequest, _authz_pb2.ExplainResponse]
     """Why a principal holds what it holds on a memory: the grants that give each privilege, and those the cutoff stopped.
     For the scope `admin`, which is told everything, and for holders of `delete`, who are told what they may see.
@@ -311,6 +313,8 @@ class AccessAsyncStub(AccessStub):
     """Where the caller enters the tree: nodes it holds a privilege on whose parent it cannot see."""
     ListDescendants: _aio.UnaryUnaryMultiCallable[_authz_pb2.ListDescendantsRequest, _authz_pb2.NodePage]  # type: ignore[assignment]
     """Every descendant the caller holds `required` on (unspecified: any privilege), nearest first."""
+    Reach: _aio.UnaryUnaryMultiCallable[_authz_pb2.ReachRequest, _authz_pb2.ReachResponse]  # type: ignore[assignment]
+    """The ids of those at once: what a search covers. Errors as for ListDescendants."""
     Explain: _aio.UnaryUnaryMultiCallable[_authz_pb2.ExplainRequest, _authz_pb2.ExplainResponse]  # type: ignore[assignment]
     """Why a principal holds what it holds on a memory: the grants that give each privilege, and those the cutoff stopped.
     For the scope `admin`, which is told everything, and for holders of `delete`, who are told what they may see.
@@ -363,6 +367,14 @@ class AccessServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_authz_pb2.NodePage, _abc.Awaitable[_authz_pb2.NodePage]]:
         """Every descendant the caller holds `required` on (unspecified: any privilege), nearest first."""
+
+    @_abc_1.abstractmethod
+    def Reach(
+        self,
+        request: _authz_pb2.ReachRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_authz_pb2.ReachResponse, _abc.Awaitable[_authz_pb2.ReachResponse]]:
+        """The ids of those at once: what a search covers. Errors as for ListDescendants."""
 
     @_abc_1.abstractmethod
     def Explain(

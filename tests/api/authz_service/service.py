@@ -177,6 +177,12 @@ class Bearer:
         )
         return await self._as(self._access.ListDescendants(request))
 
+    async def reach(
+        self, node: str, required: wire.Privilege.ValueType = ANY, max_depth: int = 0, limit: int = 0
+    ) -> wire.ReachResponse:
+        request = wire.ReachRequest(memory_id=node, required=required, max_depth=max_depth, limit=limit)
+        return await self._as(self._access.Reach(request))
+
     async def create(self, parent: str = "", *, restricted: bool = False, node: str = "") -> wire.Node:
         request = wire.CreateNodeRequest(id=node or new_id("hmem"), parent_id=parent, restricted=restricted)
         return await self._as(self._tree.CreateNode(request))

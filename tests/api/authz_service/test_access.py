@@ -96,6 +96,7 @@ async def test_unknown_and_forbidden_answer_with_the_same_bytes(authz: Authz, al
         lambda raw, node: access(raw).ListDescendants(
             wire.ListDescendantsRequest(memory_id=node), timeout=5, metadata=bob_says
         ),
+        lambda raw, node: access(raw).Reach(wire.ReachRequest(memory_id=node), timeout=5, metadata=bob_says),
         lambda raw, node: tree(raw).UpdateNode(
             wire.UpdateNodeRequest(id=node, restricted=True), timeout=5, metadata=bob_says
         ),
@@ -240,6 +241,20 @@ async def test_descendants_are_paged_nearest_first(alice: Bearer):
     assert found == expected
 
 
+async def test_a_search_reaches_exactly_what_may_be_read_nearest_first(alice: Bearer, bob: Bearer):
+    root = (await alice.create()).id
+    hidden = (await alice.create(root, restricted=True)).id
+    deep = (await alice.create((await alice.create(hidden)).id)).id
+    near = [(await alice.create(root)).id for _ in range(3)]
+    await alice.grant(root, "person:bob", READ)
+    await alice.grant(deep, "person:bob", READ)
+    for limit, found, more in ((0, 4, False), (4, 4, False), (3, 3, True)):
+        told = await bob.reach(root, READ, limit=limit)
+        assert (list(told.memory_ids), told.more) == ([*sorted(near), deep][:found], more)
+    assert list((await bob.reach(root, READ, max_depth=2)).memory_ids) == sorted(near)
+    assert list((await bob.reach(root, WRITE)).memory_ids) == []
+
+
 @pytest.mark.parametrize("cursor", ["nonsense", "WyJ4Il0x", "Wzsd", "WzFd", "WyJoIiwgMV0"])
 async def test_a_cursor_of_somebody_elses_is_refused(alice: Bearer, cursor: str):
     root = (await alice.create()).id
@@ -256,6 +271,8 @@ async def test_limits_and_depths_that_make_no_sense_are_refused(alice: Bearer):
     root = (await alice.create()).id
     assert (await refusal(alice.children(root, limit=-1))).param == "limit"
     assert (await refusal(alice.descendants(root, max_depth=-1))).param == "max_depth"
+    assert (await refusal(alice.reach(root, max_depth=-1))).param == "max_depth"
+    assert (await refusal(alice.reach(root, limit=-1))).param == "limit"
 
 
 @pytest.mark.requirement("ME-9-07", "ME-9-08")

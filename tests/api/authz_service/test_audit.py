@@ -189,6 +189,7 @@ async def attempts(
         (bob.check(unknown, READ), (missing, "access.check", unknown, "", {"required": "read"})),
         (bob.children(hidden), (missing, "access.list", hidden, "", {})),
         (bob.descendants(hidden), (missing, "access.list", hidden, "", {})),
+        (bob.reach(hidden), (missing, "access.list", hidden, "", {})),
         (bob.entry_points(cursor="x"), ("invalid_input", "access.list", "", "", {})),
         (bob.explain(root, "person:eve"), (forbidden, "access.explain", root, "person:eve", {})),
         (bob.create(root, node=made), (forbidden, "memory.create", made, "", {"parent": root})),

@@ -380,6 +380,21 @@ class AccessMachine(RuleBasedStateMachine):
 
         self.ask(expected, answer)
 
+    @rule(drawn=callers(), number=Asked, needs=Needs, levels=st.integers(0, 3), most=st.integers(1, 9))
+    def reach(self, drawn: tuple[Any, ...], number: int, needs: int, levels: int, most: int) -> None:
+        who, node, model = self.who(drawn), self.node(number), self.model
+        expected: object = model.refusal(who, node, 0)
+        if not expected:
+            found = [one for _, one in model.descendants(who, node, needs or ALL, levels)]
+            expected = (found[:most], len(found) > most)
+
+        async def answer(service: Authz) -> object:
+            bearer = self.bearer(service, who)
+            told = await either(bearer.reach(node, _WIRE[needs], levels, most))
+            return told if isinstance(told, str) else (list(told.memory_ids), told.more)
+
+        self.ask(expected, answer)
+
     @rule(drawn=callers(), number=Asked)
     def grants(self, drawn: tuple[Any, ...], number: int) -> None:
         who, node, model = self.who(drawn), self.node(number), self.model

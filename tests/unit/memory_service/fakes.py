@@ -1,5 +1,6 @@
 """In-memory doubles of what the memory service's use cases need from outside."""
 
+from collections import defaultdict
 from collections.abc import AsyncGenerator, AsyncIterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -86,14 +87,21 @@ class Tree:
         found = [self._node(one) for one, held in self.held.items() if held]
         return NodePage(tuple(one for one in found if not one.parent_id), "")
 
-    async def descendants(
-        self, memory_id: str, required: Privilege | None, max_depth: int, page: Page
-    ) -> NodePage:
-        level, depth, found = [memory_id], 0, list[Node]()
+    async def descendants(self, memory_id: str, page: Page) -> NodePage:
+        return NodePage(tuple(self._node(one) for one in self._below(memory_id, 0) if self.held[one]), "")
+
+    async def reach(
+        self, memory_id: str, required: Privilege, max_depth: int, most: int
+    ) -> tuple[list[str], bool]:
+        found = [one for one in self._below(memory_id, max_depth) if required in self.held[one]]
+        return found[:most], len(found) > most
+
+    def _below(self, memory_id: str, max_depth: int) -> list[str]:
+        level, depth, found = [memory_id], 0, list[str]()
         while level and (max_depth == 0 or depth < max_depth):
             level, depth = [one for one, above in self.parents.items() if above in level], depth + 1
-            found += [self._node(one) for one in level if required is None or required in self.held[one]]
-        return NodePage(tuple(found), "")
+            found += level
+        return found
 
     async def create(self, memory_id: str, parent_id: str, *, restricted: bool) -> Node:
         if self.broken:
@@ -219,6 +227,12 @@ class Shelf:
 
     async def get(self, memory_ids: Sequence[str]) -> dict[str, Description]:
         return {one: self.kept[one] for one in memory_ids if one in self.kept}
+
+    async def by_provider(self, memory_ids: Sequence[str]) -> dict[str, list[str]]:
+        found = defaultdict[str, list[str]](list)
+        for one in filter(self.kept.__contains__, memory_ids):
+            found[self.kept[one].provider].append(one)
+        return found
 
     async def ids_after(self, after: str, limit: int, before: datetime) -> tuple[str, ...]:
         return tuple(sorted(one for one in self.kept if one > after)[:limit])

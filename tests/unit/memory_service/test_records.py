@@ -3,6 +3,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from memory_service.domain import recall
 from memory_service.domain.files import Files, Keeping
 from memory_service.domain.model import (
     Address,
@@ -191,6 +192,14 @@ async def test_a_depth_beyond_the_providers_is_capped_and_said() -> None:
     answer = await house.recall.recall("a", ASKED, 5)
     assert house.keeper.asked == [("a", "b", "c", "d")]
     assert answer.degraded == ("depth:capped_at_3",)
+
+
+async def test_more_memories_than_one_recall_covers_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    house = House("a", "b", "c")
+    for most, degraded in ((3, ()), (2, ("memories:capped_at_2",))):
+        monkeypatch.setattr(recall, "MAX_MEMORIES", most)
+        assert (await house.recall.recall("a", ASKED, -1)).degraded == degraded
+    assert house.keeper.asked == [("a", "b", "c"), ("a", "b")]
 
 
 @pytest.mark.requirement("ME-6.3-05")
