@@ -54,7 +54,7 @@ def test_every_route_shows_an_example_of_what_it_reads_and_answers(document: Jso
         for answer in (*bodies, *operation["responses"].values()):
             for kind, media in answer.get("content", {}).items():
                 if kind == "application/json":
-                    assert "example" in media, f"{name}: add a row to gateway/schemas/examples.py"
+                    assert "example" in media, f"{name}: add a row below gateway/schemas/examples/"
 
 
 def test_what_is_sent_freely_is_described_too(document: Json):

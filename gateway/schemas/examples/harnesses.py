@@ -1,0 +1,72 @@
+"""Harnesses and the tasks they are given."""
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from gateway.schemas import harnesses, responses
+from gateway.schemas.examples.shared import MEMORY_ID, Json
+
+__all__ = ["EXAMPLES"]
+
+_HARNESS: Final[Json] = {
+    "id": "chrn_41c0",
+    "object": "harness",
+    "name": "Desk",
+    "base": "scripted",
+    "baseLabel": "Scripted (no model)",
+    "systemPrompt": "",
+    "mcpServers": [],
+    "skills": [],
+    "plugins": [],
+    "disabledTools": [],
+    "maxStep": None,
+    "timeoutSeconds": None,
+    "createdAt": 1790560000000,
+}
+_MODEL: Final[Json] = {
+    "id": "scripted",
+    "label": "Scripted",
+    "backend": "scripted",
+    "available": True,
+    "default": True,
+}
+_RESPONSE: Final[Json] = {
+    "id": "resp_9f0a",
+    "object": "response",
+    "created_at": 1790560000,
+    "status": "completed",
+    "background": False,
+    "error": None,
+    "incomplete_details": None,
+    "previous_response_id": None,
+    "model": "scripted",
+    "output": [
+        {
+            "id": "msg_1",
+            "type": "message",
+            "role": "assistant",
+            "status": "completed",
+            "content": [{"type": "output_text", "text": "ok", "annotations": []}],
+        }
+    ],
+    "store": True,
+    "usage": None,
+    "metadata": {"session_id": "hsess5d2e", "harness_id": "chrn_41c0"},
+}
+
+EXAMPLES: Final[Mapping[type[msgspec.Struct], Json]] = {
+    harnesses.PutHarness: {"name": "Desk", "base": "scripted"},
+    harnesses.Harness: _HARNESS,
+    harnesses.Harnesses: {"harnesses": [_HARNESS]},
+    harnesses.DeletedHarness: {"id": "chrn_41c0", "object": "harness", "deleted": True},
+    harnesses.PutMemories: {"memories": [{"memory_id": MEMORY_ID, "access": "write", "default": True}]},
+    harnesses.Attachments: {"memories": [{"memory_id": MEMORY_ID, "access": "write", "default": True}]},
+    harnesses.Backends: {"backends": {"scripted": {"default": "scripted", "models": [_MODEL]}}},
+    harnesses.HarnessModels: {"harness_id": "chrn_41c0", "backend": "scripted", "models": [_MODEL]},
+    responses.CreateResponse: {"input": "Reply with exactly: ok", "metadata": {"harness_id": "chrn_41c0"}},
+    responses.ResponseObject: _RESPONSE,
+    responses.CancelledSession: {"id": "hsess5d2e", "object": "session", "status": "cancelled"},
+}
+"""By what each is an example of."""
