@@ -41,7 +41,7 @@ from memory_service.domain.reconcile import Reconciler
 from memory_service.domain.records import Records
 from memory_service.domain.snapshots import Snapshots
 from memory_service.domain.types import Registry, Types
-from memory_service.domain.work import BackgroundWork
+from memory_service.domain.work import BackgroundWork, Backlogs
 from memory_service.settings import Settings
 from memory_service.store.guards import WATCH, JobGuards, guard_of
 from memory_service.store.postgres import CLEAR, PURGE, PostgresDescriptions
@@ -137,7 +137,10 @@ async def build(settings: Settings) -> AsyncGenerator[Wiring]:
         async def ready() -> bool:
             return await migrate.current(database, SCHEMA)
 
-        work = JobsServicer(BackgroundWork(GrpcDerivations(providers), AuthzActs(authz)))
+        derivations = GrpcDerivations(providers)
+        work = JobsServicer(
+            BackgroundWork(derivations, AuthzActs(authz)), Backlogs(access, descriptions, derivations)
+        )
 
         yield Wiring(
             servicers=[

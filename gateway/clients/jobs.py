@@ -11,12 +11,12 @@ from protos.memory.v1 import operating_pb2, operating_pb2_grpc
 
 __all__ = ["SAFE", "JobsClient"]
 
-SAFE: Final = ("grovekeeper.memory.v1.Jobs/ListJobs",)
+SAFE: Final = ("grovekeeper.memory.v1.Jobs/ListJobs", "grovekeeper.memory.v1.Jobs/GetBacklog")
 """Methods that may be sent twice."""
 
 
 class JobsClient:
-    """Derivations, for administrators."""
+    """Derivations, of every memory for administrators and of one for its readers."""
 
     def __init__(self, channel: grpc.aio.Channel) -> None:
         self._jobs = operating_pb2_grpc.JobsStub(channel)
@@ -30,6 +30,18 @@ class JobsClient:
     async def retry(self, job_id: str) -> schema.BackgroundJob:
         """A failed job, begun again."""
         return _job(await self._jobs.RetryJob(operating_pb2.RetryJobRequest(job_id=job_id)))
+
+    async def backlog(self, memory_id: str) -> schema.Backlog:
+        """What is still to be derived in one memory."""
+        found = await self._jobs.GetBacklog(operating_pb2.GetBacklogRequest(memory_id=memory_id))
+        return schema.Backlog(
+            memory_id=memory_id,
+            pending_jobs=found.pending,
+            pending_since=moment(found.pending_since) if found.HasField("pending_since") else None,
+            reason=found.reason or None,
+            quarantined_episodes=found.quarantined,
+            tokens_today=found.tokens_today,
+        )
 
 
 def _job(message: record_pb2.Job) -> schema.BackgroundJob:

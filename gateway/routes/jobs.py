@@ -1,4 +1,4 @@
-"""``/v1/grovekeeper/jobs``: the background work of every memory."""
+"""``/v1/grovekeeper/jobs``: the background work of every memory, and what is still to be derived in one."""
 
 from fastapi import FastAPI
 from starlette.requests import Request
@@ -13,7 +13,7 @@ __all__ = ["routes"]
 
 
 def routes(on: FastAPI, jobs: JobsClient) -> None:
-    """For administrators."""
+    """For administrators; of one memory for whoever may read it."""
 
     @on.get("/v1/grovekeeper/jobs", openapi_extra=describe(schema.Jobs, query=schema.ListJobs))
     async def list_jobs(request: Request) -> Response:
@@ -24,3 +24,11 @@ def routes(on: FastAPI, jobs: JobsClient) -> None:
     async def retry_job(job_id: str) -> Response:
         """Begin a failed derivation again."""
         return answer(await jobs.retry(job_id))
+
+    @on.get(
+        "/v1/grovekeeper/memories/{memory_id}/derivation",
+        openapi_extra=describe(schema.Backlog, errors=("memory_unsupported",)),
+    )
+    async def get_derivation(memory_id: str) -> Response:
+        """What is still to be derived in a memory, and since when it waits."""
+        return answer(await jobs.backlog(memory_id))

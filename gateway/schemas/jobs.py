@@ -7,7 +7,7 @@ import msgspec
 
 from gateway.schemas.base import Answer, Ask, Whole
 
-__all__ = ["BackgroundJob", "Jobs", "ListJobs"]
+__all__ = ["BackgroundJob", "Backlog", "Jobs", "ListJobs"]
 
 
 class ListJobs(Ask, kw_only=True, frozen=True):
@@ -42,3 +42,20 @@ class Jobs(Answer, kw_only=True, frozen=True):
 
     data: list[BackgroundJob]
     next_cursor: str | None
+
+
+class Backlog(Answer, kw_only=True, frozen=True):
+    """What is still to be derived in a memory; null where there is nothing to say.
+
+    ``pending_jobs`` wait, the oldest since ``pending_since`` and for what ``reason`` says (null: its turn).
+    ``quarantined_episodes`` were set aside, in all jobs that are kept; ``tokens_today`` is what deriving with a model
+    has taken since midnight UTC.
+    """
+
+    object: Literal["grovekeeper.derivation"] = "grovekeeper.derivation"
+    memory_id: str
+    pending_jobs: int
+    pending_since: datetime | None
+    reason: str | None
+    quarantined_episodes: int
+    tokens_today: int

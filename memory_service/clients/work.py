@@ -5,15 +5,16 @@ from typing import Final
 
 import grpc
 
-from memory_service.clients.provider import job_of, reachable
-from memory_service.domain.model import Job, JobPage, Page
+from memory_service.clients.provider import address_of, job_of, reachable
+from memory_service.domain.model import Address, Job, JobPage, Page
 from protos.authz.v1 import authz_pb2
 from protos.authz.v1.authz_pb2_grpc import AuditStub
+from protos.common.v1 import record_pb2
 from protos.common.v1.common_pb2 import Page as WirePage
 from protos.provider.v1 import jobs_pb2 as wire
 from protos.provider.v1.jobs_pb2_grpc import JobsStub
 
-SAFE: Final = ("grovekeeper.provider.v1.Jobs/ListJobs",)
+SAFE: Final = ("grovekeeper.provider.v1.Jobs/ListJobs", "grovekeeper.provider.v1.Jobs/GetBacklog")
 """What may be sent twice."""
 
 
@@ -32,6 +33,10 @@ class GrpcDerivations:
     async def retry(self, job_id: str) -> Job:
         async with reachable():
             return job_of(await self._stub.RetryJob(wire.RetryJobRequest(job_id=job_id)))
+
+    async def backlog(self, address: Address) -> record_pb2.Backlog:
+        async with reachable():
+            return await self._stub.GetBacklog(wire.GetBacklogRequest(address=address_of(address)))
 
 
 class AuthzActs:

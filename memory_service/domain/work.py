@@ -1,14 +1,18 @@
-"""The background work of every memory, for operators (no section of the chapter asks for it). No contents."""
+"""Background work: of every memory for operators, of one for its readers (no section of the chapter asks for it).
+No contents.
+"""
 
 from collections.abc import Sequence
 from typing import Final, Protocol
 
 from memory_service.domain import errors
-from memory_service.domain.model import Job, JobPage, Page
+from memory_service.domain.model import Address, Job, JobPage, Page, Privilege
+from memory_service.domain.place import Placing
+from memory_service.domain.ports import AccessTree, Descriptions
 from service_kit.identity import current_passport
 from service_kit.ids import is_id
 
-__all__ = ["Acts", "BackgroundWork", "Derivations"]
+__all__ = ["Acts", "BackgroundWork", "Backlogs", "Derivations"]
 
 RETRY: Final = "job.retry"
 
@@ -22,6 +26,12 @@ class Derivations(Protocol):
 
     async def retry(self, job_id: str) -> Job:
         """A failed job, begun again. ``grovekeeper_not_found``, ``grovekeeper_conflict``."""
+        ...
+
+    async def backlog(self, address: Address) -> object:
+        """What is still to be derived in one memory: the provider's own answer, carried and never looked into.
+        ``memory_unsupported``, ``memory_unavailable``.
+        """
         ...
 
 
@@ -54,3 +64,16 @@ class BackgroundWork:
             raise errors.job_not_found()
         await self._acts.record(RETRY, "", job=job_id)
         return await self._derivations.retry(job_id)
+
+
+class Backlogs:
+    """What is still to be derived in a memory."""
+
+    def __init__(self, access: AccessTree, descriptions: Descriptions, derivations: Derivations) -> None:
+        self._placing = Placing(access, descriptions)
+        self._derivations = derivations
+
+    async def of(self, memory_id: str) -> object:
+        """Of one memory. Needs ``read``."""
+        address, _ = await self._placing.address(memory_id, Privilege.READ)
+        return await self._derivations.backlog(address)

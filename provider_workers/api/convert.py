@@ -11,6 +11,7 @@ from protos.common.v1 import common_pb2, record_pb2
 from protos.provider.v1 import provider_pb2 as wire
 from provider_workers.domain import errors, filters, limits
 from provider_workers.domain.model import (
+    Backlog,
     Capabilities,
     Changes,
     Draft,
@@ -173,6 +174,19 @@ def job(one: Job) -> record_pb2.Job:
     _set(made.created_at, one.created_at)
     if one.finished_at is not None:
         _set(made.finished_at, one.finished_at)
+    if one.pending_since is not None:
+        _set(made.pending_since, one.pending_since)
+    return made
+
+
+def backlog(one: Backlog) -> record_pb2.Backlog:
+    """What is still to be derived."""
+    made = record_pb2.Backlog(
+        pending=one.pending,
+        reason=one.reason,
+        quarantined=one.quarantined,
+        tokens_today=one.tokens_today,
+    )
     if one.pending_since is not None:
         _set(made.pending_since, one.pending_since)
     return made

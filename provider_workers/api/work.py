@@ -15,7 +15,7 @@ Context = ServicerContext[Any, Any]
 
 
 class JobsServicer(Base):
-    """For administrators, whose passport memory_service hands on."""
+    """Listing and retrying are for administrators, whose passport memory_service hands on."""
 
     def __init__(self, work: BackgroundWork) -> None:
         self._work = work
@@ -30,3 +30,7 @@ class JobsServicer(Base):
     async def RetryJob(self, request: wire.RetryJobRequest, context: Context) -> record_pb2.Job:
         current_passport().require_scope("admin")
         return convert.job(await self._work.retry(request.job_id))
+
+    async def GetBacklog(self, request: wire.GetBacklogRequest, context: Context) -> record_pb2.Backlog:
+        provider, memory_id = convert.address(request.address)
+        return convert.backlog(await self._work.backlog(provider, memory_id))

@@ -219,6 +219,19 @@ class Job:
     pending_since: datetime | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """What derivation has still to do in one memory. ``reason``: what the oldest pending job waits for ("": its turn);
+    ``quarantined`` episodes of all jobs that are kept; ``tokens_today`` on this UTC day.
+    """
+
+    pending: int
+    pending_since: datetime | None
+    reason: str
+    quarantined: int
+    tokens_today: int
+
+
 JobKey = tuple[datetime, str]
 """Where a job stands in a listing: when it was made, and its id."""
 

@@ -1,11 +1,11 @@
-"""What an operator asks of the background work of every memory. No contents."""
+"""What is asked of background work: by an operator of every memory, by a reader of one. No contents."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final, Protocol
 
 from provider_workers.domain import checks, errors
-from provider_workers.domain.model import Job, JobKey, JobPage, Page
+from provider_workers.domain.model import Backlog, Job, JobKey, JobPage, Page
 from service_kit.paging import clamp_limit, decode_cursor, encode_cursor
 
 __all__ = ["STATUSES", "BackgroundWork", "JobKeeper"]
@@ -31,6 +31,10 @@ class JobKeeper(Protocol):
         """Begin a failed job again, so that nothing is derived twice. ``grovekeeper_not_found``;
         ``grovekeeper_conflict`` for one that has not failed.
         """
+        ...
+
+    async def backlog(self, memory_id: str) -> Backlog:
+        """What is still to be done in one memory."""
         ...
 
 
@@ -64,6 +68,14 @@ class BackgroundWork:
             if await keeper.find(job_id) is not None:
                 return await keeper.retry(job_id)
         raise errors.job_not_found()
+
+    async def backlog(self, provider: str, memory_id: str) -> Backlog:
+        """What is still to be done in one memory. ``memory_unsupported`` where the provider keeps no jobs."""
+        checks.identifier(memory_id, "memory_id")
+        keeper = self._keepers.get(provider)
+        if keeper is None:
+            raise errors.unsupported("background derivation")
+        return await keeper.backlog(memory_id)
 
 
 def _after(cursor: str) -> JobKey | None:

@@ -199,6 +199,7 @@ MEMORY_ROUTES = (
     _memory(
         "GET", "/v1/grovekeeper/memories/{memory_id}/access", "delete", query="?principal=person:somebody"
     ),
+    _memory("GET", "/v1/grovekeeper/memories/{memory_id}/derivation", "read"),
     _memory("GET", "/v1/memories", None, query="?parent={memory_id}"),
     _memory("GET", "/v1/memories", None, query="?ancestor={memory_id}"),
     _memory("POST", "/v1/memories", "create", {"name": "Child", "parent_id": "{memory_id}"}),

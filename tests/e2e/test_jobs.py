@@ -1,8 +1,10 @@
 """The background work of every memory, as an operator sees it."""
 
+import re
 import uuid
 from collections.abc import Generator
 
+import httpx
 import psycopg
 import pytest
 
@@ -23,6 +25,8 @@ FIELDS = {
     "reason",
 }
 
+DAY_S = 86_400
+
 
 @pytest.fixture
 def admin(stack: Stack) -> Generator[Caller]:
@@ -41,6 +45,13 @@ def listed(admin: Caller, status: str) -> dict[str, Json]:
         if page["next_cursor"] is None:
             return found
         cursor = page["next_cursor"]
+
+
+def oldest_age(stack: Stack) -> float:
+    """What the gauge shows, by the name that docs/operating.md gives it."""
+    metrics = httpx.get(f"{stack.ops('provider')}/metrics", timeout=30).text
+    shown = re.search(r"^grove_derivation_oldest_pending_age_seconds(?:{.*})? (\S+)$", metrics, re.MULTILINE)
+    return float(shown[1]) if shown else -1.0
 
 
 def observed(caller: Caller, memory: str, text: str) -> str:
@@ -83,6 +94,36 @@ def test_a_failed_job_is_listed_with_its_reason_and_retried_to_its_end(
     assert (again.value.status, again.value.code) == (409, "grovekeeper_conflict")
     acts = admin.get("/v1/grovekeeper/audit?action=job.retry")["data"]
     assert {"job": job} in [one["detail"] for one in acts if one["outcome"] == "allowed"]
+
+
+def test_a_reader_sees_what_is_still_to_be_derived_and_since_when(stack: Stack, alice: Person):
+    memory = alice.plant("Place")
+    route = f"/v1/grovekeeper/memories/{memory}/derivation"
+    job = observed(alice, memory, "The spare key hangs in the hall.")
+    assert alice.get(route) == {
+        "object": "grovekeeper.derivation",
+        "memory_id": memory,
+        "pending_jobs": 0,
+        "pending_since": None,
+        "reason": None,
+        "quarantined_episodes": 0,
+        "tokens_today": 0,
+    }
+    url = stack.state().database_url
+    assert url is not None
+    with psycopg.connect(url, autocommit=True) as owner:
+        owner.execute(
+            "update provider.job set status = 'pending', finished_at = null, created_at = '2026-01-02Z',"
+            " error = 'It waits.' where job_id = %s",
+            (job,),
+        )
+        try:
+            told = alice.get(route)
+            assert (told["pending_jobs"], told["reason"]) == (1, "It waits.")
+            assert told["pending_since"].startswith("2026-01-02T00:00:00")
+            alice.until(lambda: oldest_age(stack), lambda age: age > DAY_S)
+        finally:
+            owner.execute("update provider.job set status = 'completed' where job_id = %s", (job,))
 
 
 def test_the_command_line_retries_a_job(stack: Stack, alice: Person):

@@ -44,6 +44,15 @@ _JOB: Final[Json] = {
     "quarantined_episodes": 0,
     "reason": "The model did not answer.",
 }
+_BACKLOG: Final[Json] = {
+    "object": "grovekeeper.derivation",
+    "memory_id": MEMORY_ID,
+    "pending_jobs": 2,
+    "pending_since": TIME,
+    "reason": "The memory's tokens of the day are spent.",
+    "quarantined_episodes": 0,
+    "tokens_today": 200_000,
+}
 _DISCOVERY: Final[Json] = msgspec.to_builtins(discovery.discovery())
 
 EXAMPLES: Final[Mapping[type[msgspec.Struct], Json]] = {
@@ -59,6 +68,7 @@ EXAMPLES: Final[Mapping[type[msgspec.Struct], Json]] = {
     groups.Member: _MEMBER,
     groups.Members: {"data": [_MEMBER], **NONE_MORE},
     jobs.BackgroundJob: _JOB,
+    jobs.Backlog: _BACKLOG,
     jobs.Jobs: {"data": [_JOB], **NONE_MORE},
     access.WhoAmI: {
         "object": "grovekeeper.principal",

@@ -865,7 +865,7 @@ class Job(_message.Message):
     status: _builtins.str
     """`pending`, `completed` or `failed`."""
     error: _builtins.str
-    """One sentence, only when failed."""
+    """One sentence: why it failed or, while pending, what it waits for."""
     memory_id: _builtins.str
     """Only where jobs of several memories are listed."""
     runs: _builtins.int
@@ -904,3 +904,41 @@ class Job(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Job: _TypeAlias = Job  # noqa: Y015
+
+@_typing.final
+class Backlog(_message.Message):
+    """What derivation has still to do in one memory (section 5.1)."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PENDING_FIELD_NUMBER: _builtins.int
+    PENDING_SINCE_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    QUARANTINED_FIELD_NUMBER: _builtins.int
+    TOKENS_TODAY_FIELD_NUMBER: _builtins.int
+    pending: _builtins.int
+    """Jobs that are pending, and since when the oldest of them waits; unset when none is."""
+    reason: _builtins.str
+    """What the oldest waits for, in a sentence; empty: its turn."""
+    quarantined: _builtins.int
+    """Episodes that could not be worked on, of all jobs that are kept."""
+    tokens_today: _builtins.int
+    """Tokens that deriving with a model has taken on this UTC day."""
+    @_builtins.property
+    def pending_since(self) -> _timestamp_pb2.Timestamp: ...
+    def __init__(
+        self,
+        *,
+        pending: _builtins.int = ...,
+        pending_since: _timestamp_pb2.Timestamp | None = ...,
+        reason: _builtins.str = ...,
+        quarantined: _builtins.int = ...,
+        tokens_today: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["pending_since", b"pending_since"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["pending", b"pending", "pending_since", b"pending_since", "quarantined", b"quarantined", "reason", b"reason", "tokens_today", b"tokens_today"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Backlog: _TypeAlias = Backlog  # noqa: Y015

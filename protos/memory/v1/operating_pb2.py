@@ -27,7 +27,7 @@ from protos.common.v1 import record_pb2 as protos_dot_common_dot_v1_dot_record__
 from protos.memory.v1 import queries_pb2 as protos_dot_memory_dot_v1_dot_queries__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n protos/memory/v1/operating.proto\x12\x15grovekeeper.memory.v1\x1a\x1dprotos/common/v1/common.proto\x1a\x1dprotos/common/v1/record.proto\x1a\x1eprotos/memory/v1/queries.proto\"N\n\x0fListJobsRequest\x12\x10\n\x08statuses\x18\x01 \x03(\t\x12)\n\x04page\x18\x02 \x01(\x0b\x32\x1b.grovekeeper.common.v1.Page\"Q\n\x10ListJobsResponse\x12(\n\x04jobs\x18\x01 \x03(\x0b\x32\x1a.grovekeeper.common.v1.Job\x12\x13\n\x0bnext_cursor\x18\x02 \x01(\t\"!\n\x0fRetryJobRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\"*\n\x14ListAbilitiesRequest\x12\x12\n\nmemory_ids\x18\x01 \x03(\t\"\x81\x01\n\x15ListAbilitiesResponse\x12\x31\n\tabilities\x18\x01 \x03(\x0b\x32\x1e.grovekeeper.memory.v1.Ability\x12\x35\n\x05types\x18\x02 \x03(\x0b\x32&.grovekeeper.common.v1.TypeDescription\"\xb6\x01\n\x07\x41\x62ility\x12\x11\n\tmemory_id\x18\x01 \x01(\t\x12\x10\n\x08provider\x18\x02 \x01(\t\x12\x32\n\x07queries\x18\x03 \x03(\x0b\x32!.grovekeeper.memory.v1.NamedQuery\x12\x1c\n\x14\x66ree_query_languages\x18\x04 \x03(\t\x12\r\n\x05types\x18\x05 \x01(\x08\x12\x0f\n\x07outside\x18\x06 \x01(\x08\x12\x14\n\x0cquery_schema\x18\x07 \x01(\t2\xb3\x01\n\x04Jobs\x12[\n\x08ListJobs\x12&.grovekeeper.memory.v1.ListJobsRequest\x1a\'.grovekeeper.memory.v1.ListJobsResponse\x12N\n\x08RetryJob\x12&.grovekeeper.memory.v1.RetryJobRequest\x1a\x1a.grovekeeper.common.v1.Job2w\n\tAbilities\x12j\n\rListAbilities\x12+.grovekeeper.memory.v1.ListAbilitiesRequest\x1a,.grovekeeper.memory.v1.ListAbilitiesResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n protos/memory/v1/operating.proto\x12\x15grovekeeper.memory.v1\x1a\x1dprotos/common/v1/common.proto\x1a\x1dprotos/common/v1/record.proto\x1a\x1eprotos/memory/v1/queries.proto\"N\n\x0fListJobsRequest\x12\x10\n\x08statuses\x18\x01 \x03(\t\x12)\n\x04page\x18\x02 \x01(\x0b\x32\x1b.grovekeeper.common.v1.Page\"Q\n\x10ListJobsResponse\x12(\n\x04jobs\x18\x01 \x03(\x0b\x32\x1a.grovekeeper.common.v1.Job\x12\x13\n\x0bnext_cursor\x18\x02 \x01(\t\"!\n\x0fRetryJobRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\"&\n\x11GetBacklogRequest\x12\x11\n\tmemory_id\x18\x01 \x01(\t\"*\n\x14ListAbilitiesRequest\x12\x12\n\nmemory_ids\x18\x01 \x03(\t\"\x81\x01\n\x15ListAbilitiesResponse\x12\x31\n\tabilities\x18\x01 \x03(\x0b\x32\x1e.grovekeeper.memory.v1.Ability\x12\x35\n\x05types\x18\x02 \x03(\x0b\x32&.grovekeeper.common.v1.TypeDescription\"\xb6\x01\n\x07\x41\x62ility\x12\x11\n\tmemory_id\x18\x01 \x01(\t\x12\x10\n\x08provider\x18\x02 \x01(\t\x12\x32\n\x07queries\x18\x03 \x03(\x0b\x32!.grovekeeper.memory.v1.NamedQuery\x12\x1c\n\x14\x66ree_query_languages\x18\x04 \x03(\t\x12\r\n\x05types\x18\x05 \x01(\x08\x12\x0f\n\x07outside\x18\x06 \x01(\x08\x12\x14\n\x0cquery_schema\x18\x07 \x01(\t2\x8b\x02\n\x04Jobs\x12[\n\x08ListJobs\x12&.grovekeeper.memory.v1.ListJobsRequest\x1a\'.grovekeeper.memory.v1.ListJobsResponse\x12N\n\x08RetryJob\x12&.grovekeeper.memory.v1.RetryJobRequest\x1a\x1a.grovekeeper.common.v1.Job\x12V\n\nGetBacklog\x12(.grovekeeper.memory.v1.GetBacklogRequest\x1a\x1e.grovekeeper.common.v1.Backlog2w\n\tAbilities\x12j\n\rListAbilities\x12+.grovekeeper.memory.v1.ListAbilitiesRequest\x1a,.grovekeeper.memory.v1.ListAbilitiesResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -40,14 +40,16 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_LISTJOBSRESPONSE']._serialized_end=314
   _globals['_RETRYJOBREQUEST']._serialized_start=316
   _globals['_RETRYJOBREQUEST']._serialized_end=349
-  _globals['_LISTABILITIESREQUEST']._serialized_start=351
-  _globals['_LISTABILITIESREQUEST']._serialized_end=393
-  _globals['_LISTABILITIESRESPONSE']._serialized_start=396
-  _globals['_LISTABILITIESRESPONSE']._serialized_end=525
-  _globals['_ABILITY']._serialized_start=528
-  _globals['_ABILITY']._serialized_end=710
-  _globals['_JOBS']._serialized_start=713
-  _globals['_JOBS']._serialized_end=892
-  _globals['_ABILITIES']._serialized_start=894
-  _globals['_ABILITIES']._serialized_end=1013
+  _globals['_GETBACKLOGREQUEST']._serialized_start=351
+  _globals['_GETBACKLOGREQUEST']._serialized_end=389
+  _globals['_LISTABILITIESREQUEST']._serialized_start=391
+  _globals['_LISTABILITIESREQUEST']._serialized_end=433
+  _globals['_LISTABILITIESRESPONSE']._serialized_start=436
+  _globals['_LISTABILITIESRESPONSE']._serialized_end=565
+  _globals['_ABILITY']._serialized_start=568
+  _globals['_ABILITY']._serialized_end=750
+  _globals['_JOBS']._serialized_start=753
+  _globals['_JOBS']._serialized_end=1020
+  _globals['_ABILITIES']._serialized_start=1022
+  _globals['_ABILITIES']._serialized_end=1141
 # @@protoc_insertion_point(module_scope)

@@ -90,6 +90,25 @@ class RetryJobRequest(_message.Message):
 Global___RetryJobRequest: _TypeAlias = RetryJobRequest  # noqa: Y015
 
 @_typing.final
+class GetBacklogRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MEMORY_ID_FIELD_NUMBER: _builtins.int
+    memory_id: _builtins.str
+    def __init__(
+        self,
+        *,
+        memory_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["memory_id", b"memory_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetBacklogRequest: _TypeAlias = GetBacklogRequest  # noqa: Y015
+
+@_typing.final
 class ListAbilitiesRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -27,7 +27,7 @@ if _version_not_supported:
 
 
 class JobsStub:
-    """Needs scope `admin`; no contents.
+    """Listing and retrying need the scope `admin`; no contents.
     """
 
     def __init__(self, channel):
@@ -46,10 +46,15 @@ class JobsStub:
                 request_serializer=protos_dot_memory_dot_v1_dot_operating__pb2.RetryJobRequest.SerializeToString,
                 response_deserializer=protos_dot_common_dot_v1_dot_record__pb2.Job.FromString,
                 _registered_method=True)
+        self.GetBacklog = channel.unary_unary(
+                '/grovekeeper.memory.v1.Jobs/GetBacklog',
+                request_serializer=protos_dot_memory_dot_v1_dot_operating__pb2.GetBacklogRequest.SerializeToString,
+                response_deserializer=protos_dot_common_dot_v1_dot_record__pb2.Backlog.FromString,
+                _registered_method=True)
 
 
 class JobsServicer:
-    """Needs scope `admin`; no contents.
+    """Listing and retrying need the scope `admin`; no contents.
     """
 
     def ListJobs(self, request, context):
@@ -61,6 +66,14 @@ class JobsServicer:
 
     def RetryJob(self, request, context):
         """Errors: grovekeeper_not_found, grovekeeper_conflict (it has not failed).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetBacklog(self, request, context):
+        """What is still to be derived in one memory. Needs `read` on it. Errors: memory_not_found, memory_forbidden,
+        memory_unsupported (its provider derives nothing in the background).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -79,6 +92,11 @@ def add_JobsServicer_to_server(servicer, server):
                     request_deserializer=protos_dot_memory_dot_v1_dot_operating__pb2.RetryJobRequest.FromString,
                     response_serializer=protos_dot_common_dot_v1_dot_record__pb2.Job.SerializeToString,
             ),
+            'GetBacklog': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetBacklog,
+                    request_deserializer=protos_dot_memory_dot_v1_dot_operating__pb2.GetBacklogRequest.FromString,
+                    response_serializer=protos_dot_common_dot_v1_dot_record__pb2.Backlog.SerializeToString,
+            ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
             'grovekeeper.memory.v1.Jobs', rpc_method_handlers)
@@ -88,7 +106,7 @@ def add_JobsServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class Jobs:
-    """Needs scope `admin`; no contents.
+    """Listing and retrying need the scope `admin`; no contents.
     """
 
     @staticmethod
@@ -135,6 +153,33 @@ class Jobs:
             '/grovekeeper.memory.v1.Jobs/RetryJob',
             protos_dot_memory_dot_v1_dot_operating__pb2.RetryJobRequest.SerializeToString,
             protos_dot_common_dot_v1_dot_record__pb2.Job.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetBacklog(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/grovekeeper.memory.v1.Jobs/GetBacklog',
+            protos_dot_memory_dot_v1_dot_operating__pb2.GetBacklogRequest.SerializeToString,
+            protos_dot_common_dot_v1_dot_record__pb2.Backlog.FromString,
             options,
             channel_credentials,
             insecure,

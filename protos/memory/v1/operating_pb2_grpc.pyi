@@ -28,7 +28,7 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class JobsStub:
-    """Needs scope `admin`; no contents."""
+    """Listing and retrying need the scope `admin`; no contents."""
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
@@ -38,19 +38,27 @@ class JobsStub:
     """Derivations of every memory, newest first."""
     RetryJob: _grpc.UnaryUnaryMultiCallable[_operating_pb2.RetryJobRequest, _record_pb2.Job]
     """Errors: grovekeeper_not_found, grovekeeper_conflict (it has not failed)."""
+    GetBacklog: _grpc.UnaryUnaryMultiCallable[_operating_pb2.GetBacklogRequest, _record_pb2.Backlog]
+    """What is still to be derived in one memory. Needs `read` on it. Errors: memory_not_found, memory_forbidden,
+    memory_unsupported (its provider derives nothing in the background).
+    """
 
 @_typing.type_check_only
 class JobsAsyncStub(JobsStub):
-    """Needs scope `admin`; no contents."""
+    """Listing and retrying need the scope `admin`; no contents."""
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     ListJobs: _aio.UnaryUnaryMultiCallable[_operating_pb2.ListJobsRequest, _operating_pb2.ListJobsResponse]  # type: ignore[assignment]
     """Derivations of every memory, newest first."""
     RetryJob: _aio.UnaryUnaryMultiCallable[_operating_pb2.RetryJobRequest, _record_pb2.Job]  # type: ignore[assignment]
     """Errors: grovekeeper_not_found, grovekeeper_conflict (it has not failed)."""
+    GetBacklog: _aio.UnaryUnaryMultiCallable[_operating_pb2.GetBacklogRequest, _record_pb2.Backlog]  # type: ignore[assignment]
+    """What is still to be derived in one memory. Needs `read` on it. Errors: memory_not_found, memory_forbidden,
+    memory_unsupported (its provider derives nothing in the background).
+    """
 
 class JobsServicer(metaclass=_abc_1.ABCMeta):
-    """Needs scope `admin`; no contents."""
+    """Listing and retrying need the scope `admin`; no contents."""
 
     @_abc_1.abstractmethod
     def ListJobs(
@@ -67,6 +75,16 @@ class JobsServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_record_pb2.Job, _abc.Awaitable[_record_pb2.Job]]:
         """Errors: grovekeeper_not_found, grovekeeper_conflict (it has not failed)."""
+
+    @_abc_1.abstractmethod
+    def GetBacklog(
+        self,
+        request: _operating_pb2.GetBacklogRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_record_pb2.Backlog, _abc.Awaitable[_record_pb2.Backlog]]:
+        """What is still to be derived in one memory. Needs `read` on it. Errors: memory_not_found, memory_forbidden,
+        memory_unsupported (its provider derives nothing in the background).
+        """
 
 def add_JobsServicer_to_server(servicer: JobsServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
 

@@ -24,21 +24,24 @@ _sym_db = _symbol_database.Default()
 
 from protos.common.v1 import common_pb2 as protos_dot_common_dot_v1_dot_common__pb2
 from protos.common.v1 import record_pb2 as protos_dot_common_dot_v1_dot_record__pb2
+from protos.provider.v1 import provider_pb2 as protos_dot_provider_dot_v1_dot_provider__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dprotos/provider/v1/jobs.proto\x12\x17grovekeeper.provider.v1\x1a\x1dprotos/common/v1/common.proto\x1a\x1dprotos/common/v1/record.proto\"`\n\x0fListJobsRequest\x12\x10\n\x08provider\x18\x01 \x01(\t\x12\x10\n\x08statuses\x18\x02 \x03(\t\x12)\n\x04page\x18\x03 \x01(\x0b\x32\x1b.grovekeeper.common.v1.Page\"Q\n\x10ListJobsResponse\x12(\n\x04jobs\x18\x01 \x03(\x0b\x32\x1a.grovekeeper.common.v1.Job\x12\x13\n\x0bnext_cursor\x18\x02 \x01(\t\"!\n\x0fRetryJobRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t2\xb9\x01\n\x04Jobs\x12_\n\x08ListJobs\x12(.grovekeeper.provider.v1.ListJobsRequest\x1a).grovekeeper.provider.v1.ListJobsResponse\x12P\n\x08RetryJob\x12(.grovekeeper.provider.v1.RetryJobRequest\x1a\x1a.grovekeeper.common.v1.Jobb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dprotos/provider/v1/jobs.proto\x12\x17grovekeeper.provider.v1\x1a\x1dprotos/common/v1/common.proto\x1a\x1dprotos/common/v1/record.proto\x1a!protos/provider/v1/provider.proto\"`\n\x0fListJobsRequest\x12\x10\n\x08provider\x18\x01 \x01(\t\x12\x10\n\x08statuses\x18\x02 \x03(\t\x12)\n\x04page\x18\x03 \x01(\x0b\x32\x1b.grovekeeper.common.v1.Page\"Q\n\x10ListJobsResponse\x12(\n\x04jobs\x18\x01 \x03(\x0b\x32\x1a.grovekeeper.common.v1.Job\x12\x13\n\x0bnext_cursor\x18\x02 \x01(\t\"!\n\x0fRetryJobRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\"F\n\x11GetBacklogRequest\x12\x31\n\x07\x61\x64\x64ress\x18\x01 \x01(\x0b\x32 .grovekeeper.provider.v1.Address2\x93\x02\n\x04Jobs\x12_\n\x08ListJobs\x12(.grovekeeper.provider.v1.ListJobsRequest\x1a).grovekeeper.provider.v1.ListJobsResponse\x12P\n\x08RetryJob\x12(.grovekeeper.provider.v1.RetryJobRequest\x1a\x1a.grovekeeper.common.v1.Job\x12X\n\nGetBacklog\x12*.grovekeeper.provider.v1.GetBacklogRequest\x1a\x1e.grovekeeper.common.v1.Backlogb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'protos.provider.v1.jobs_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_LISTJOBSREQUEST']._serialized_start=120
-  _globals['_LISTJOBSREQUEST']._serialized_end=216
-  _globals['_LISTJOBSRESPONSE']._serialized_start=218
-  _globals['_LISTJOBSRESPONSE']._serialized_end=299
-  _globals['_RETRYJOBREQUEST']._serialized_start=301
-  _globals['_RETRYJOBREQUEST']._serialized_end=334
-  _globals['_JOBS']._serialized_start=337
-  _globals['_JOBS']._serialized_end=522
+  _globals['_LISTJOBSREQUEST']._serialized_start=155
+  _globals['_LISTJOBSREQUEST']._serialized_end=251
+  _globals['_LISTJOBSRESPONSE']._serialized_start=253
+  _globals['_LISTJOBSRESPONSE']._serialized_end=334
+  _globals['_RETRYJOBREQUEST']._serialized_start=336
+  _globals['_RETRYJOBREQUEST']._serialized_end=369
+  _globals['_GETBACKLOGREQUEST']._serialized_start=371
+  _globals['_GETBACKLOGREQUEST']._serialized_end=441
+  _globals['_JOBS']._serialized_start=444
+  _globals['_JOBS']._serialized_end=719
 # @@protoc_insertion_point(module_scope)

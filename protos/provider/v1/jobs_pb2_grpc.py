@@ -45,6 +45,11 @@ class JobsStub:
                 request_serializer=protos_dot_provider_dot_v1_dot_jobs__pb2.RetryJobRequest.SerializeToString,
                 response_deserializer=protos_dot_common_dot_v1_dot_record__pb2.Job.FromString,
                 _registered_method=True)
+        self.GetBacklog = channel.unary_unary(
+                '/grovekeeper.provider.v1.Jobs/GetBacklog',
+                request_serializer=protos_dot_provider_dot_v1_dot_jobs__pb2.GetBacklogRequest.SerializeToString,
+                response_deserializer=protos_dot_common_dot_v1_dot_record__pb2.Backlog.FromString,
+                _registered_method=True)
 
 
 class JobsServicer:
@@ -64,6 +69,13 @@ class JobsServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetBacklog(self, request, context):
+        """What is still to be done in one memory.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_JobsServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -76,6 +88,11 @@ def add_JobsServicer_to_server(servicer, server):
                     servicer.RetryJob,
                     request_deserializer=protos_dot_provider_dot_v1_dot_jobs__pb2.RetryJobRequest.FromString,
                     response_serializer=protos_dot_common_dot_v1_dot_record__pb2.Job.SerializeToString,
+            ),
+            'GetBacklog': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetBacklog,
+                    request_deserializer=protos_dot_provider_dot_v1_dot_jobs__pb2.GetBacklogRequest.FromString,
+                    response_serializer=protos_dot_common_dot_v1_dot_record__pb2.Backlog.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -132,6 +149,33 @@ class Jobs:
             '/grovekeeper.provider.v1.Jobs/RetryJob',
             protos_dot_provider_dot_v1_dot_jobs__pb2.RetryJobRequest.SerializeToString,
             protos_dot_common_dot_v1_dot_record__pb2.Job.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetBacklog(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/grovekeeper.provider.v1.Jobs/GetBacklog',
+            protos_dot_provider_dot_v1_dot_jobs__pb2.GetBacklogRequest.SerializeToString,
+            protos_dot_common_dot_v1_dot_record__pb2.Backlog.FromString,
             options,
             channel_credentials,
             insecure,

@@ -1,9 +1,9 @@
-"""How many versions wait for a vector, as a gauge of every process: late ones, and all after a change of model."""
+"""What is late, as gauges of every process: versions that wait for a vector, and the oldest job of derivation."""
 
 import asyncio
 import logging
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import psycopg
@@ -13,18 +13,21 @@ from service_kit import semconv, telemetry
 from service_kit.db.pool import Database
 from service_kit.errors import GroveError
 
-__all__ = ["Lateness"]
+__all__ = ["Late", "Lateness"]
 
 _MEASURE_S: Final = 10.0
 _log: Final = logging.getLogger(__name__)
 
 
 @dataclass
-class _Shown:
+class Late:
+    """Versions that wait for a vector, and how long the oldest pending derivation has waited, in seconds."""
+
     waiting: int = 0
+    oldest_s: float = 0.0
 
 
-_shown: Final = _Shown()
+_shown: Final = Late()
 
 
 def _read(_: CallbackOptions) -> Iterable[Observation]:
@@ -38,9 +41,16 @@ telemetry.meter(__name__).create_observable_gauge(
     description="Versions that wait for a vector.",
 )
 
+telemetry.meter(__name__).create_observable_gauge(
+    semconv.GROVE_DERIVATION_OLDEST_AGE,
+    [lambda _: [Observation(_shown.oldest_s)]],
+    unit="s",
+    description="How long the oldest pending derivation of any memory has waited; 0: none waits.",
+)
+
 
 class Lateness:
-    """Keeps the gauge current."""
+    """Keeps the gauges current."""
 
     def __init__(self, database: Database, every_s: float = _MEASURE_S) -> None:
         self._database = database
@@ -52,11 +62,15 @@ class Lateness:
             try:
                 await self.measure()
             except (GroveError, psycopg.Error) as error:
-                _log.debug("what waits for a vector was not counted: %s", type(error).__name__)
+                _log.debug("what is late was not measured: %s", type(error).__name__)
             await asyncio.sleep(self._every_s)
 
-    async def measure(self) -> int:
-        """Count once; what the gauge shows from then on."""
+    async def measure(self) -> Late:
+        """Measure once, for the gauges to show from then on."""
         async with self._database.read() as tx:
             _shown.waiting = await tx.fetch_value("select count(*) from unembedded")
-        return _shown.waiting
+            _shown.oldest_s = await tx.fetch_value(
+                "select greatest(0, coalesce(extract(epoch from clock_timestamp()"
+                " - min(coalesce(retried_at, created_at))), 0))::float from job where status = 'pending'"
+            )
+        return replace(_shown)

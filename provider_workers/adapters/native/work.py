@@ -1,4 +1,4 @@
-"""Derivations as an operator sees them: how far they are, and a failed one begun again. No contents."""
+"""Derivations from outside: how far they are, and a failed one begun again. No contents."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -6,7 +6,7 @@ from typing import Final
 
 from provider_workers.adapters.native.writing import DERIVE
 from provider_workers.domain import errors
-from provider_workers.domain.model import Job, JobKey
+from provider_workers.domain.model import Backlog, Job, JobKey
 from service_kit.db.pool import Database
 from service_kit.db.tx import Row
 from service_kit.jobs import Jobs
@@ -70,6 +70,28 @@ class Work:
         if begun is None:
             raise errors.job_not_found()
         return _job(begun)
+
+    async def backlog(self, memory_id: str) -> Backlog:
+        """What is still to be done in one memory."""
+        async with self._database.read() as tx:
+            oldest = await tx.fetch_one(
+                "select coalesce(retried_at, created_at) as since, error, count(*) over () as pending from job"
+                " where memory_id = %s and status = 'pending' order by coalesce(retried_at, created_at) limit 1",
+                (memory_id,),
+            )
+            quarantined = await tx.fetch_value(
+                "select count(*) from job_episode where memory_id = %s and state = 'quarantined'",
+                (memory_id,),
+            )
+            tokens = await tx.fetch_value(
+                "select tokens from derivation_usage where memory_id = %s"
+                " and day = (clock_timestamp() at time zone 'utc')::date",
+                (memory_id,),
+            )
+        if oldest is None:
+            return Backlog(0, None, "", quarantined, tokens or 0)
+        since = oldest["since"].astimezone(UTC)
+        return Backlog(oldest["pending"], since, oldest["error"], quarantined, tokens or 0)
 
 
 def _job(row: Row) -> Job:

@@ -278,6 +278,8 @@ async def test_an_episode_the_model_fails_on_is_set_aside_and_the_others_go_on(
     work = _work(subject)
     (told,) = (await work.list("", (), Page())).jobs
     assert (told.id, told.quarantined) == (failed.id, 1)
+    backlog = await work.backlog("native", memory)
+    assert (backlog.pending, backlog.pending_since, backlog.reason, backlog.quarantined) == (0, None, "", 1)
     model.always = echoes
     await work.retry(failed.id)
     await subject.work()
@@ -417,6 +419,9 @@ async def test_a_memory_that_spent_its_tokens_waits_for_the_next_day_and_others_
         "The memory's tokens of the day are spent.",
     )
     assert told.pending_since is not None
+    backlog = await _work(subject).backlog("native", memory)
+    assert (backlog.pending, backlog.pending_since, backlog.reason) == (1, told.pending_since, told.error)
+    assert (backlog.quarantined, backlog.tokens_today) == (0, 7_000)
     assert len(model.bodies) == 1
     other = await subject.observe(subject.memory(), episode("It is fine elsewhere."))
     assert other.status == "completed"

@@ -118,10 +118,10 @@ async def test_an_endpoint_that_dies_and_returns_loses_no_write_and_no_vector(
     assert (job.status, len(job.records)) == ("completed", 2)
     meanwhile = await subject.ask(memory, "zebra")
     assert (found(meanwhile), meanwhile.degraded) == ([ZEBRA], (AWAY,))
-    assert await Lateness(database).measure() == 3
+    assert (await Lateness(database).measure()).waiting == 3
     await endpoint.start()
     await sweep(database, embedder)
-    assert await Lateness(database).measure() == 0
+    assert (await Lateness(database).measure()).waiting == 0
     back = await native(bench, embedder).ask(memory, "striped", limit=1)
     assert (found(back), back.degraded) == ([ZEBRA], ())
 

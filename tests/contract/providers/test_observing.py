@@ -8,6 +8,7 @@ import pytest
 
 from provider_workers.adapters.native.adapter import NativeProvider, Options
 from provider_workers.adapters.native.derivation import derive
+from provider_workers.adapters.native.lateness import Lateness
 from provider_workers.adapters.native.sentences import MAX_FACTS
 from provider_workers.adapters.native.tidying import Tidying
 from provider_workers.domain.model import Draft, Include, Job, Page, Part, Record, Stamp, Writer
@@ -335,6 +336,16 @@ async def test_jobs_are_listed_newest_first_in_pages_and_by_status(bench: Bench)
 def _work(subject: Subject) -> BackgroundWork:
     assert isinstance(subject.adapter, NativeProvider)
     return BackgroundWork({"native": subject.adapter.work})
+
+
+async def test_the_age_of_the_oldest_pending_derivation_is_measured(bench: Bench, database: Database):
+    subject, lateness = bench.native(), Lateness(database)
+    await subject.adapter.observe(subject.memory(), [episode("It waits here.")], Stamp(ALICE))
+    async with database.begin() as tx:
+        await tx.execute("update job set created_at = created_at - interval '1 hour'")
+    assert 3_600 <= (await lateness.measure()).oldest_s < 4_000
+    await subject.work()
+    assert (await lateness.measure()).oldest_s == 0
 
 
 async def test_finished_jobs_and_old_keys_are_kept_for_a_while_only(bench: Bench, database: Database):
