@@ -20,12 +20,14 @@ SAFE: Final = tuple(
     for method in (
         "Authentication/Authenticate",
         "Access/Check",
+        "Access/CheckMany",
         "Tokens/MintHarnessPassport",
         "Grants/AttachHarness",
     )
 )
 """What may be sent twice: reads, and what answers the same again."""
 
+_AT_ONCE: Final = 1_000
 _PRIVILEGES: Final = {
     wire.PRIVILEGE_READ: "read",
     wire.PRIVILEGE_WRITE: "write",
@@ -68,6 +70,14 @@ class AuthzAccess:
     async def privileges(self, memory_id: str) -> frozenset[str]:
         node = await self._access.Check(wire.CheckRequest(memory_id=memory_id))
         return frozenset(_PRIVILEGES[one] for one in node.privileges)
+
+    async def readable(self, memory_ids: Sequence[str]) -> frozenset[str]:
+        found = set[str]()
+        for start in range(0, len(memory_ids), _AT_ONCE):
+            batch = memory_ids[start : start + _AT_ONCE]
+            asked = wire.CheckManyRequest(memory_ids=batch, required=wire.PRIVILEGE_READ)
+            found.update((await self._access.CheckMany(asked)).memory_ids)
+        return frozenset(found)
 
     async def attach(self, harness_id: str, attachments: Sequence[Attachment]) -> None:
         await self._grants.AttachHarness(

@@ -91,7 +91,7 @@ class GrpcToolMemory:
             case Operate():
                 return await self._operate(call, key)
             case RunQuery() | FreeQuery():
-                return projection.query_answer(await self._query(call))
+                return {"memory": call.memory} | projection.query_answer(await self._query(call))
 
     async def _list(self, call: List) -> Item:
         page = common_pb2.Page(limit=_CHILDREN)
@@ -228,7 +228,9 @@ class GrpcToolMemory:
             idempotency=_once(key),
         )
         answer = await self._types.Operate(request)
-        found: Item = {"result": raw_json(answer.result)} if answer.result else {}
+        found: Item = {"memory": call.memory}
+        if answer.result:
+            found["result"] = raw_json(answer.result)
         if answer.HasField("record"):
             found["record"] = projection.record(answer.record)
         return found | {"trust": "untrusted"}

@@ -40,7 +40,7 @@ def narrowing(session: Session, attachments: Sequence[Attachment]) -> tuple[Atta
 
 
 class Seam:
-    """The server's own moments of a session: reach and prime. (Observe is a job.)"""
+    """The server's own moments of a session: reach, what may be read of it still, and prime. (Observe is a job.)"""
 
     def __init__(self, access: Access, memory: Memory) -> None:
         self._access: Access = access
@@ -75,8 +75,17 @@ class Seam:
             held = frozenset[str]()
         return reach(session, attachments, may_write="write" in held)
 
+    async def readable(
+        self, session: Session, attachments: Sequence[Attachment], memory_ids: frozenset[str]
+    ) -> frozenset[str]:
+        """Which of these the harness may read now, in this session."""
+        if not memory_ids:
+            return memory_ids
+        async with self._access.as_harness(session.harness_id, session.id, narrowing(session, attachments)):
+            return await self._access.readable(sorted(memory_ids))
+
     async def prime(self, session: Session, attachments: Sequence[Attachment], where: Reach) -> Priming:
-        """What this session's agent is told of its memories. Made once; see ``Session.priming``."""
+        """What this session's agent is told of its memories; see ``Session.priming``."""
         if not where.attachments:
             return Priming("", ())
         async with self._access.as_harness(session.harness_id, session.id, narrowing(session, attachments)):

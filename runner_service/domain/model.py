@@ -196,8 +196,8 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Priming:
-    """The memory block of a session's instructions (Memories §9.1): made once and, until the conversation is
-    compacted, never changed. ``tokenizer`` is the vocabulary its tokens were counted in.
+    """The memory block of a session's instructions (Memories §9.1): made once, and anew only when the conversation was
+    compacted or a memory of it may not be read any more. ``tokenizer`` is the vocabulary its tokens were counted in.
     """
 
     block: str

@@ -175,7 +175,7 @@ class TurnStore(Protocol):
         ...
 
     async def purge(self) -> None:
-        """Removes what is past its time: contents of unstored responses, old idempotency keys."""
+        """Removes what is past its time: unstored responses, a session with its last one, old idempotency keys."""
         ...
 
 
@@ -238,6 +238,10 @@ class Access(Protocol):
         """What the current passport may do on a memory: of ``read write create delete``.
         ``memory_not_found`` when nothing.
         """
+        ...
+
+    async def readable(self, memory_ids: Sequence[str]) -> frozenset[str]:
+        """Which of these the current passport may read; others, unknown ones too, are left out."""
         ...
 
     async def attach(self, harness_id: str, attachments: Sequence[Attachment]) -> None:

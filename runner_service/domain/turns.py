@@ -7,14 +7,14 @@ the base ``failed`` with its reason, and whatever was produced before is kept.
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final
 
 from runner_service.domain import measures
 from runner_service.domain.composer import Composer
+from runner_service.domain.conversation import conversation, memories_told
 from runner_service.domain.ending import end
 from runner_service.domain.errors import BaseFailureError, GroveError, LeaseLostError
 from runner_service.domain.event_log import EventLog
@@ -24,10 +24,7 @@ from runner_service.domain.model import (
     Budgets,
     Claim,
     Failure,
-    Item,
-    Message,
     Outcome,
-    PastTurn,
     Priming,
     Reach,
     Response,
@@ -82,6 +79,7 @@ class _Run:
     log: EventLog
     measure: measures.TurnMeasure
     priming: Priming | None = None
+    readable: frozenset[str] = frozenset()
     where: Reach = field(default_factory=lambda: Reach((), ""))
     problems: list[str] = field(default_factory=list[str])
     usage: Usage | None = None
@@ -170,8 +168,8 @@ class Turns:
         claim, response = run.claim, run.response
         started = compose(response, (), run.priming)
         await run.log.put([run.composer.lifecycle("response.in_progress", started)])
-        await self._remember(run)
         past = await self.store.history(response)
+        await self._remember(run, memories_told(past))
         disabled = frozenset(claim.harness.configuration.disabled_tools)
         told = tuple(one.id for one in run.priming.known) if run.priming else ()
         async with self.tools.open(claim.session, claim.attachments, run.where, disabled, told) as access:
@@ -181,7 +179,7 @@ class Turns:
                 harness_name=claim.harness.configuration.name,
                 model=response.model,
                 instructions=_instructions(claim, run.priming),
-                history=_history(past),
+                history=conversation(past, run.readable),
                 input=read_input(response.asked.input),
                 budgets=budgets,
                 tools=access if access.names else None,
@@ -201,9 +199,10 @@ class Turns:
                             run.measure.event(self.clock.now())
                             await run.log.put(run.composer.feed(event))
 
-    async def _remember(self, run: _Run) -> None:
-        """Where this turn's memory is and, once in a session and after each compaction, what its agent is told of
-        it. A memory service that does not answer costs the turn its memory, visibly, and not its life.
+    async def _remember(self, run: _Run, told: frozenset[str]) -> None:
+        """Where this turn's memory is, what of ``told`` may still be read, and what its agent is told of it: made once
+        in a session, after each compaction, and when something of it may not be read any more. A memory service that
+        does not answer costs the turn its memory, visibly, and not its life.
         """
         claim = run.claim
         run.where = Reach(
@@ -211,10 +210,17 @@ class Turns:
         )
         try:
             run.where = await self.seam.reach(claim.session, claim.attachments)
+            known = frozenset(one.id for one in run.priming.known) if run.priming else frozenset[str]()
+            run.readable = await self.seam.readable(claim.session, claim.attachments, told | known)
+            if run.priming is not None and not known <= run.readable:
+                run.priming = None
+                await self.store.prime(claim.lease, None)
             if run.priming is None and run.where.attachments:
                 run.priming = await self.seam.prime(claim.session, claim.attachments, run.where)
                 await self.store.prime(claim.lease, run.priming)
         except GroveError as error:
+            # Nobody can say what of it may still be read.
+            run.priming = None
             _log.warning(
                 "a session could not be primed: %s", error.code, extra={"response_id": run.response.id}
             )
@@ -277,17 +283,3 @@ def _instructions(claim: Claim, priming: Priming | None) -> str:
         claim.response.asked.instructions,
     )
     return "\n\n".join(part for part in parts if part.strip())
-
-
-def _history(past: Sequence[PastTurn]) -> tuple[Item, ...]:
-    """Earlier turns as items: what was said by either side, what was called, what was answered."""
-    items: list[Item] = []
-    for turn in past:
-        with suppress(GroveError):  # its contents are gone
-            items += [_said(one) for one in read_input(turn.input)]
-        items += turn.output
-    return tuple(items)
-
-
-def _said(message: Message) -> Item:
-    return {"type": "message", "role": message.role, "text": message.text}

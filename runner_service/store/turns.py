@@ -174,8 +174,13 @@ class PostgresTurns:
 
     async def purge(self) -> None:
         async with self._database.begin() as tx:
+            # A session goes with its last response: nothing continues it, and what it was primed with is of memories.
             await tx.execute(
-                "delete from response where not store and finished_at < now() - %s", (self._keeping.unstored,)
+                "with gone as (delete from response where not store and finished_at < now() - %s"
+                " returning id, session_id)"
+                " delete from session using gone where session.id = gone.session_id and not exists (select from response r"
+                " where r.session_id = session.id and r.id not in (select id from gone))",
+                (self._keeping.unstored,),
             )
             await tx.execute("delete from idempotency where created_at < now() - %s", (self._keeping.keys,))
 

@@ -407,18 +407,26 @@ async def test_a_memory_it_may_only_read_is_read_and_not_written(product: tuple[
 
 
 @pytest.mark.requirement("ME-9.1-15", "ME-9-09")
-async def test_a_turn_is_observed_without_what_it_recalled(product: tuple[Runner, Memories]) -> None:
+async def test_a_turn_is_observed_without_what_it_recalled(
+    product: tuple[Runner, Memories], stub: ModelStub
+) -> None:
     runner, memories = product
     team, lab = await memories.create("Team"), await memories.create("Lab")
+    await memories.remember(team, "The lamp of the porch is green.")
     await memories.remember(lab, "The code is 4417.")
-    harness = await runner.harness(base="scripted")
+    harness = await runner.harness(base="loop")
     await attach(runner, harness.id, entry(team, "write", default=True), entry(lab, "read"))
-    final = await runner.run("List memories", harness_id=harness.id)
+    calls = [("memory_recall", json.dumps({"memory": one, "query": "What is it?"})) for one in (team, lab)]
+    stub.say(Answer(calls=calls), Answer("Looked up."))
+    final = await runner.run("Look both up.", harness_id=harness.id)
+    shown = "\n".join(str(one["content"]) for one in stub.requests[1]["messages"])
+    assert shown.count("The lamp of the porch is green.") == 2  # in the instructions, and recalled
+    assert shown.count("The code is 4417.") == 2
     episodes = await _episodes(memories, team, 3)
     assert [(one.content[0].role, one.content[0].text) for one in episodes] == [
-        ("user", "List memories"),
-        ("tool", "Tools that ran: memory_list."),
-        ("assistant", answer(final)),
+        ("user", "Look both up."),
+        ("tool", "Tools that ran: memory_recall."),
+        ("assistant", "Looked up."),
     ]
     assert {(one.written_by.kind, one.written_by.id) for one in episodes} == {("harness", harness.id)}
     assert json.loads(episodes[0].attributes)["response_id"] == final["id"]

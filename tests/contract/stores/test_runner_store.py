@@ -415,4 +415,6 @@ async def test_what_is_past_its_time_is_removed_and_nothing_else(stores: Stores)
     assert await stores.responses.response(ALICE, kept.response.id) is not None
     assert await stores.responses.followable(ALICE, unstored.response.id) is None
     assert await stores.turns.log(unstored.response.id) == ()
+    assert await stores.responses.session(ALICE, unstored.session.id) is None
+    assert await stores.responses.session(ALICE, kept.session.id) is not None
     assert await stores.responses.repeated_response(ALICE, Idempotency("k", b"1")) is not None

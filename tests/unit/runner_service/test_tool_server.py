@@ -39,6 +39,9 @@ class Desk:
     async def privileges(self, memory_id: str) -> frozenset[str]:
         raise NotImplementedError(memory_id)
 
+    async def readable(self, memory_ids: Sequence[str]) -> frozenset[str]:
+        raise NotImplementedError(memory_ids)
+
     async def attach(self, harness_id: str, attachments: Sequence[Attachment]) -> None:
         raise NotImplementedError(harness_id, attachments)
 
