@@ -31,6 +31,7 @@ _PRIVILEGES = {
     Privilege.CREATE: authz_pb2.PRIVILEGE_CREATE,
     Privilege.DELETE: authz_pb2.PRIVILEGE_DELETE,
 }
+_REQUIRED: dict[int, Privilege] = {number: privilege for privilege, number in _PRIVILEGES.items()}
 
 
 def page(message: common_pb2.Page) -> Page:
@@ -82,6 +83,11 @@ def selection(message: wire.ListRecordsRequest) -> Stated:
     if message.HasField("as_of"):
         stated.as_of.CopyFrom(message.as_of)
     return Stated(stated)
+
+
+def required(privilege: int) -> Privilege | None:
+    """What the caller has to hold; None: anything."""
+    return _REQUIRED.get(privilege)
 
 
 def memory(one: Memory) -> wire.Memory:

@@ -44,15 +44,20 @@ class MemoriesServicer(MemoriesBase):
         return convert.memory(made)
 
     async def GetMemory(self, request: wire.GetMemoryRequest, context: Context) -> wire.Memory:
-        return convert.memory(await self._memories.get(request.id))
+        return convert.memory(await self._memories.get(request.id, convert.required(request.required)))
 
     async def ListMemories(
         self, request: wire.ListMemoriesRequest, context: Context
     ) -> wire.ListMemoriesResponse:
-        page = convert.page(request.page)
-        match request.WhichOneof("where"):
+        page, required = convert.page(request.page), convert.required(request.required)
+        where = request.WhichOneof("where")
+        if required is not None and where != "parent":
+            raise errors.invalid(
+                "A privilege narrows the children of a memory and no other list.", "required"
+            )
+        match where:
             case "parent":
-                found = await self._memories.children(request.parent, page)
+                found = await self._memories.children(request.parent, page, required)
             case "ancestor":
                 found = await self._memories.descendants(request.ancestor, page)
             case _:

@@ -138,13 +138,13 @@ class Memories:
                         await tx.remove([description.id])
             raise
 
-    async def get(self, memory_id: str) -> Memory:
-        """A memory on which the caller holds any privilege."""
-        return await self._describer.one(memory_id, None)
+    async def get(self, memory_id: str, required: Privilege | None = None) -> Memory:
+        """A memory on which the caller holds ``required`` (None: anything)."""
+        return await self._describer.one(memory_id, required)
 
-    async def children(self, parent_id: str, page: Page) -> MemoryPage:
-        """The direct children the caller may see."""
-        nodes = await self._access.children(parent_id, page, None)
+    async def children(self, parent_id: str, page: Page, required: Privilege | None) -> MemoryPage:
+        """The direct children on which the caller holds ``required`` (None: anything)."""
+        nodes = await self._access.children(parent_id, page, required)
         return MemoryPage(await self._describer.many(nodes.nodes), nodes.next_cursor)
 
     async def entry_points(self, page: Page) -> MemoryPage:

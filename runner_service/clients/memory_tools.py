@@ -7,6 +7,7 @@ from typing import Final
 
 import grpc
 
+from protos.authz.v1 import authz_pb2
 from protos.common.v1 import common_pb2, record_pb2
 from protos.memory.v1 import memory_pb2 as wire
 from protos.memory.v1 import queries_pb2, types_pb2
@@ -94,10 +95,14 @@ class GrpcToolMemory:
                 return {"memory": call.memory} | projection.query_answer(await self._query(call))
 
     async def _list(self, call: List) -> Item:
-        page = common_pb2.Page(limit=_CHILDREN)
+        below = wire.ListMemoriesRequest(
+            parent=call.memory,
+            page=common_pb2.Page(limit=_CHILDREN),
+            required=authz_pb2.PRIVILEGE_READ,
+        )
         memory, children, abilities = await asyncio.gather(
             self._memories.GetMemory(wire.GetMemoryRequest(id=call.memory)),
-            self._memories.ListMemories(wire.ListMemoriesRequest(parent=call.memory, page=page)),
+            self._memories.ListMemories(below),
             self._abilities.of([call.memory]),
         )
         able = [projection.ability(one) for one in abilities.of]
@@ -113,11 +118,12 @@ class GrpcToolMemory:
         return found
 
     async def _parent(self, memory_id: str) -> Item:
-        """The memory above, described as the children are; its id alone when it was taken back meanwhile."""
+        """The memory above, described as the children are; nothing, as of a root, where it may not be read (§6.3)."""
+        asked = wire.GetMemoryRequest(id=memory_id, required=authz_pb2.PRIVILEGE_READ)
         try:
-            above = await self._memories.GetMemory(wire.GetMemoryRequest(id=memory_id))
+            above = await self._memories.GetMemory(asked)
         except GroveError as error:
-            if error.code != "memory_not_found":
+            if error.code not in {"memory_not_found", "memory_forbidden"}:
                 raise
             return {}
         return {"parent": projection.memory(above)}

@@ -33,9 +33,9 @@ _PRIVILEGES: Final = {
 
 
 def memory(message: memory_pb2.Memory) -> Item:
-    """A memory, with what the agent may do there."""
+    """A memory, with what the agent may do there. Where it lies is not said: its parent may not be one to read."""
     held = {_PRIVILEGES.get(one) for one in message.privileges}
-    found: Item = {
+    return {
         "id": message.id,
         "name": message.name,
         "description": message.description,
@@ -43,9 +43,6 @@ def memory(message: memory_pb2.Memory) -> Item:
         "records": message.records_count,
         "children": message.children_count,
     }
-    if message.parent_id:
-        found["parent"] = message.parent_id
-    return found
 
 
 def place(message: memory_pb2.Place) -> Item:

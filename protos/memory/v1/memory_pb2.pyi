@@ -154,15 +154,19 @@ class GetMemoryRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     ID_FIELD_NUMBER: _builtins.int
+    REQUIRED_FIELD_NUMBER: _builtins.int
     id: _builtins.str
+    required: _authz_pb2.Privilege.ValueType
+    """What the caller has to hold on it; unset: anything."""
     def __init__(
         self,
         *,
         id: _builtins.str = ...,
+        required: _authz_pb2.Privilege.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id", "required", b"required"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -175,10 +179,13 @@ class ListMemoriesRequest(_message.Message):
     PARENT_FIELD_NUMBER: _builtins.int
     ANCESTOR_FIELD_NUMBER: _builtins.int
     PAGE_FIELD_NUMBER: _builtins.int
+    REQUIRED_FIELD_NUMBER: _builtins.int
     parent: _builtins.str
     """The direct children of this memory."""
     ancestor: _builtins.str
     """Every descendant of this memory that the caller may see."""
+    required: _authz_pb2.Privilege.ValueType
+    """Of the children of `parent` those the caller holds this on; unset: anything. Only with `parent` (`invalid_input`)."""
     @_builtins.property
     def page(self) -> _common_pb2.Page: ...
     def __init__(
@@ -187,10 +194,11 @@ class ListMemoriesRequest(_message.Message):
         parent: _builtins.str = ...,
         ancestor: _builtins.str = ...,
         page: _common_pb2.Page | None = ...,
+        required: _authz_pb2.Privilege.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["ancestor", b"ancestor", "page", b"page", "parent", b"parent", "where", b"where"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ancestor", b"ancestor", "page", b"page", "parent", b"parent", "where", b"where"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ancestor", b"ancestor", "page", b"page", "parent", b"parent", "required", b"required", "where", b"where"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_where: _TypeAlias = _typing.Literal["parent", "ancestor"]  # noqa: Y015
     _WhichOneofArgType_where: _TypeAlias = _typing.Literal["where", b"where"]  # noqa: Y015

@@ -6,6 +6,9 @@ from typing import Any
 
 import pytest
 
+from protos.authz.v1 import authz_pb2
+from protos.memory.v1 import memory_pb2
+from service_kit.errors import GroveError
 from tests.api.runner_service.cluster import Memories, Runner
 from tests.api.runner_service.test_memory import READ, WRITE, attach, data, entry, items
 from tests.fixtures.model_stub import Answer, ModelStub
@@ -61,11 +64,16 @@ SHAPE = {
     "beside": Node("top"),
     "closed": Node("middle", restricted=True),
     "inside": Node("closed", held=(READ,)),
+    "drop": Node("middle", restricted=True, held=(WRITE,)),
+    "pit": Node("drop"),
+    "slot": Node("drop", held=(READ,)),
     "hidden": Node(),
 }
 
 
 @pytest.mark.requirement(
+    "ME-6.1-03",
+    "ME-6.3-04",
     "ME-9-07",
     "ME-9-08",
     "ME-9.1-13",
@@ -126,11 +134,11 @@ async def test_each_tool_does_at_each_place_what_the_chapter_lets_it(
     assert len(asked) == len(calls)
     for (name, tool, _), call in zip(calls, asked, strict=True):
         may, output = tree.may(name), outputs[call["call_id"]]["output"]
-        needs = "read" if tool in ("memory_list", "memory_recall", "memory_get") else "write"
+        needs = "read" if tool in ("memory_recall", "memory_get") else "write"
         told = f"{tool} at {name} with {sorted(may)}: {output[:120]}"
         if not may:
             assert output.startswith("memory_not_found: "), told
-        elif needs not in may:
+        elif tool != "memory_list" and needs not in may:
             assert output.startswith("memory_forbidden: "), told
         else:
             assert "error" not in output.partition("\n")[0], told
@@ -143,17 +151,35 @@ async def test_each_tool_does_at_each_place_what_the_chapter_lets_it(
 def _check_walk(
     tree: Tree, name: str, outputs: dict[str, Json], calls: list[tuple[str, str, Json]], asked: list[Json]
 ) -> None:
-    """A listing names the parent and children the harness may go to, and no others."""
+    """A listing of what the harness holds anything on names the parent and children it may read, and no others."""
     at = next(n for n, (where, tool, _) in enumerate(calls) if (where, tool) == (name, "memory_list"))
     listed = data(outputs[asked[at]["call_id"]])
-    below = {one for one, node in tree.nodes.items() if node.parent == name and tree.may(one)}
+    assert (listed["id"], listed["may"]) == (tree.ids[name], sorted(tree.may(name)))
+    below = {one for one, node in tree.nodes.items() if node.parent == name and "read" in tree.may(one)}
     assert {one["name"] for one in listed["children"]} == below
     assert all(one.keys() >= {"id", "name", "description", "records"} for one in listed["children"])
     parent = tree.nodes[name].parent
     above = listed.get("parent", {})
-    if parent and tree.may(parent):
+    if parent and "read" in tree.may(parent):
         assert (above["id"], above["name"]) == (tree.ids[parent], parent)
         assert above["description"] == f"About {parent}."
-        assert bool(above["records"]) == ("read" in tree.may(parent))
+        assert above["records"]
     else:
-        assert above == {}
+        assert "parent" not in listed
+    told = outputs[asked[at]["call_id"]]["output"]
+    assert not [
+        one for one in tree.nodes if one != name and "read" not in tree.may(one) and tree.ids[one] in told
+    ]
+
+
+async def test_a_privilege_narrows_the_children_of_a_memory_and_no_other_list(product: Product) -> None:
+    _, memories = product
+    top = await memories.create("top")
+    read = authz_pb2.PRIVILEGE_READ
+    for asked in (
+        memory_pb2.ListMemoriesRequest(ancestor=top, required=read),
+        memory_pb2.ListMemoriesRequest(required=read),
+    ):
+        with pytest.raises(GroveError) as refused:
+            await memories.memories.ListMemories(asked)
+        assert (refused.value.code, refused.value.param) == ("invalid_input", "required")
