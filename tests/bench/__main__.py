@@ -24,7 +24,6 @@ from tests.bench.figures import (
     gateway,
     idle,
     recall,
-    recall_quality,
     records,
     turns,
 )
@@ -40,7 +39,6 @@ _MEASURES: Final[dict[str, tuple[Measure, float]]] = {
     "turns": (turns.overhead, 30),
     "events": (turns.events, 30),
     "embedding": (embedding.embed, 20),
-    "recall_quality": (recall_quality.recall_quality, 45),
     "recall": (recall.recall, 110),
     "records": (records.records, 400),
     "records_million": (records.records_million, 2400),

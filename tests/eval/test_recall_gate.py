@@ -17,6 +17,7 @@ from tests.fixtures.stack import Stack
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
 _ROOT: Final = Path(__file__).parents[2]
+_DATA: Final = Path(__file__).with_name("data")
 _FIRST: Final = 5
 _MARGIN: Final = 0.05
 # As measured; what is asserted is worse by the margin. Answerable: found among the first five, mean reciprocal
@@ -74,10 +75,9 @@ def _place(answer: Answer, turns: frozenset[str]) -> int | None:
 
 def _conversations() -> list[Conversation]:
     return [
-        *own(Path(__file__).with_name("data") / "own.jsonl"),
+        *own(_DATA / "own.jsonl"),
         *support_desk(
-            _ROOT / "examples/support_desk/conversations.jsonl",
-            _ROOT / "tests/bench/data/support_desk_questions.jsonl",
+            _ROOT / "examples/support_desk/conversations.jsonl", _DATA / "support_desk_questions.jsonl"
         ),
     ]
 

@@ -171,6 +171,6 @@ SEAM = (
     should(
         "ME-14-02",
         "A published measure of quality reports the questions to decline beside those to answer, and their cost.",
-        not_ours="It is outside the interface; the bench of recall quality reports both.",
+        not_ours="It is outside the interface; `make eval` reports both.",
     ),
 )
