@@ -131,9 +131,30 @@ def test_after_an_erase_the_changes_say_nothing_of_it(alice: Person):
     run = consolidated(alice, memory)["id"]
     path = f"/v1/memories/{memory}/consolidations/{run}/changes"
     (change,) = alice.get(path)["data"]
-    alice.post(f"/v1/memories/{memory}/erase", {"record_ids": [change["replaced_by"]]})
+    stands, closed = change["replaced_by"], change["record"]["id"]
+    erased = alice.post(f"/v1/memories/{memory}/erase", {"record_ids": [stands]})
+    assert (set(erased["erased"]), erased["unreachable"]) == ({stands, closed}, [])
+    assert alice.get(path)["data"] == []
+    reversal = alice.post(path.replace("/changes", "/revert"), {})["reversal"]
+    assert (reversal["restored"], reversal["left"]) == (0, [])
+    assert alice.records(memory, "include=all") == []
+
+
+def test_after_an_erase_the_changes_name_what_is_gone_no_more(alice: Person):
+    memory = alice.plant("Sales")
+    for day, town in enumerate(("Berlin", "Oslo")):
+        said = {"content": f"I live in {town} with Tom.", "attributes": {"speaker": "Anna"}}
+        time = {"valid_from": f"2026-10-0{day + 1}T09:00:00Z"}
+        job = alice.post(f"/v1/memories/{memory}/observe", {"episodes": [{**said, "time": time}]})["job"][
+            "id"
+        ]
+        alice.finished(memory, job)
+    path = f"/v1/memories/{memory}/consolidations/{consolidated(alice, memory)['id']}/changes"
+    (change,) = alice.get(path)["data"]
+    erased = alice.post(f"/v1/memories/{memory}/erase", {"record_ids": [change["replaced_by"]]})["erased"]
+    assert erased == [change["replaced_by"]]
     (left,) = alice.get(path)["data"]
     assert left["replaced_by"] is None
-    assert left["record"]["references"][0]["available"] is False
+    assert left["record"]["references"][-1]["available"] is False
     alice.post(f"/v1/memories/{memory}/erase", {"record_ids": [change["record"]["id"]]})
     assert alice.get(path)["data"] == []

@@ -1,4 +1,4 @@
-"""What destroys: erase, of records with what was derived from them, and purge, of all a memory held.
+"""What destroys: erase, of records with what was derived from them or stands behind them, and purge, of a memory's all.
 
 Rows are deleted; Postgres reuses their place on disk once vacuum has passed, and the write-ahead log and
 backups age as the operator has set.
@@ -85,10 +85,10 @@ class Erasing:
     async def _derived(
         self, tx: Tx, memory_id: str, record_ids: Sequence[str]
     ) -> tuple[list[str], list[RecordAddress]]:
-        """What was derived, at any remove: in this memory (now locked), and elsewhere.
+        """What was derived or closed as a duplicate, at any remove: in this memory (now locked), and elsewhere.
 
-        A record is locked before its own derivations are looked for, and derivation holds its source while
-        it writes: nothing derived meanwhile is missed.
+        A record is locked before its own derivations and duplicates are looked for. Derivation holds its source while
+        it writes, and a run what it merges into: nothing derived or closed meanwhile is missed.
         """
         seen: set[RecordAddress] = {(memory_id, one) for one in record_ids}
         frontier = sorted(seen)
@@ -101,7 +101,11 @@ class Erasing:
                 ([memory for memory, _ in frontier], [record for _, record in frontier]),
             )
             found = [(row["memory_id"], row["record_id"]) for row in rows]
-            frontier = [one for one in found if one not in seen]
+            behind = await _behind(
+                tx, memory_id, [record for memory, record in frontier if memory == memory_id]
+            )
+            found += [(memory_id, record) for record in behind]
+            frontier = [one for one in dict.fromkeys(found) if one not in seen]
             seen.update(frontier)
             own = [record for memory, record in frontier if memory == memory_id]
             await _lock(tx, memory_id, own)
@@ -124,6 +128,26 @@ async def _lock(tx: Tx, memory_id: str, record_ids: Sequence[str]) -> set[str]:
         (memory_id, list(record_ids)),
     )
     return {row["record_id"] for row in rows}
+
+
+async def _behind(tx: Tx, memory_id: str, record_ids: Sequence[str]) -> list[str]:
+    """What a run closed as a duplicate of these, now locked: the same said again, which nobody who reads sees. Not what
+    is as it was before the run, or another since.
+    """
+    rows = await tx.fetch_all(
+        "select distinct record_id from consolidation_change where memory_id = %s and other_id = any(%s)"
+        " and reason = 'duplicate'",
+        (memory_id, list(record_ids)),
+    )
+    locked = await _lock(tx, memory_id, [row["record_id"] for row in rows])
+    rows = await tx.fetch_all(
+        "select distinct c.record_id from consolidation_change c where c.memory_id = %s and c.record_id = any(%s)"
+        " and c.other_id = any(%s) and c.reason = 'duplicate' and not exists (select from version v"
+        " where v.memory_id = c.memory_id and v.record_id = c.record_id and v.version > c.version)"
+        " order by c.record_id",
+        (memory_id, sorted(locked), list(record_ids)),
+    )
+    return [row["record_id"] for row in rows]
 
 
 async def _spend_keys(tx: Tx, memory_id: str, record_ids: Sequence[str]) -> None:
