@@ -63,7 +63,9 @@ class Settings(BaseSettings):
         default=10.0, gt=0, le=600, description="Deadline of a call that names none."
     )
     rpc_max_message_bytes: int = Field(
-        default=16 * 1024 * 1024, ge=1024, description="Largest message between services."
+        default=16 * 1024 * 1024,
+        ge=1024,
+        description="Largest message between services; a recall of 100,000 memories takes 4 MiB.",
     )
     rpc_max_concurrent: int = Field(
         default=1000,

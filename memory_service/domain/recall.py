@@ -18,7 +18,7 @@ from memory_service.domain.ports import AccessTree, Descriptions, Provider
 from memory_service.domain.references import References
 from memory_service.domain.walk import Walk
 
-MAX_MEMORIES: Final = 10_000
+MAX_MEMORIES: Final = 100_000
 """Most memories one recall covers; more is said in ``degraded``."""
 STRUCTURE_NOT_KEPT: Final = "as_of:structure_not_kept"
 """The records are those of an instant, the memories below are those of now."""

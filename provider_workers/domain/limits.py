@@ -39,7 +39,7 @@ MAX_FILTER_TYPES: Final = 100
 
 MAX_QUESTION: Final = 10_000
 """Characters of a recall's query or text."""
-MAX_MEMORIES: Final = 10_000
+MAX_MEMORIES: Final = 100_000
 """Memories one recall searches."""
 DEFAULT_HITS: Final = 8
 MAX_HITS: Final = 100

@@ -105,6 +105,16 @@ class Tx:
         async with self._connection.transaction():
             yield self
 
+    @asynccontextmanager
+    async def planning(self, **settings: str) -> AsyncGenerator[None]:
+        """Settings of Postgres for the statements of the block: how they are planned, what they may use."""
+        async with self._connection.transaction():
+            await self._run(
+                "select set_config(name, value, true) from unnest(%s::text[], %s::text[]) s (name, value)",
+                (list(settings), list(settings.values())),
+            )
+            yield
+
     async def _run(self, query: Query, params: Params | None) -> psycopg.AsyncCursor[Row]:
         with self._operation(query):
             return await self._connection.execute(query, params)

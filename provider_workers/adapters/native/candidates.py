@@ -10,27 +10,21 @@ from typing import Final
 
 from psycopg import sql
 
-from provider_workers.adapters.native.lexemes import Lexemes, Search, bit, masks
-from provider_workers.adapters.native.reading import filtered
-from provider_workers.adapters.native.scope import Arguments, Scope, scope
+from provider_workers.adapters.native.lexemes import Search, masks
+from provider_workers.adapters.native.scope import Arguments, among
+from provider_workers.adapters.native.seen import BEST, Keys, Seen, keys_of
 from provider_workers.adapters.native.signals import Candidate, Counted, Pool, bits
 from provider_workers.adapters.native.vectors import Generation, Vector, literal
+from provider_workers.adapters.native.wording import Wording
 from service_kit.db.tx import Row, Tx
 
 __all__ = ["Candidates"]
 
 WHOLE: Final = 2_000
-"""Up to so many versions all are ranked."""
-BEST: Final = 400
-"""From more, so many of the best by each signal are, with what stands beside them."""
+"""Up to so many versions all are ranked; of more the best by each signal, with what stands beside them."""
 
 _SIGNS_FROM: Final = 50_000
 _BY_SIGNS: Final = 2_000
-_RARE: Final = 5_000
-_LOOKED_FOR: Final = 20_000
-_SEEN: Final = 10
-_SAMPLED: Final = 1_024
-_PROBES: Final = 16
 
 _COLUMNS: Final = sql.SQL(
     "v.memory_id, v.record_id, v.version, v.type, v.digest, v.supersedes, v.created_at, v.invalidated_at, v.derived,"
@@ -39,7 +33,8 @@ _COLUMNS: Final = sql.SQL(
     " left(coalesce(v.attributes_json ->> 'subject', v.attributes_json ->> 'speaker', ''), 200) as said_by"
 )
 
-Keys = list[tuple[str, str, int]]
+Links = list[tuple[int, int, int]]
+"""Neighbours by their places, and how far they are apart."""
 
 
 class Candidates:
@@ -48,22 +43,33 @@ class Candidates:
     def __init__(self, tx: Tx, search: Search, generation: Generation) -> None:
         self._tx = tx
         self._search = search
+        self._seen = Seen(tx, search)
         self._generation = generation
 
     async def pool(self) -> Pool:
         """What is ranked."""
-        if await self._few():
-            rows = await self._rows(None)
-            counted = [
-                Counted(len(rows), _holding(rows, name, count))
-                for name, count in (("words", len(self._search.query.words)), ("has_text", self._texts))
-            ]
-            links = _links_in(rows)
-        else:
-            keys, counted = await self._best()
-            beside = await self._beside(keys)
-            rows = await self._rows(_all_of(keys, beside))
-            links = _links_of(rows, beside)
+        few = len(self._search.memory_ids) <= WHOLE and await self._seen.count(WHOLE + 1) <= WHOLE
+        if few:
+            return await self._all()
+        async with self._seen.at_large():
+            held = await self._seen.count()
+            return await (self._all() if held <= WHOLE else self._best_of(held))
+
+    async def _all(self) -> Pool:
+        rows = await self._rows(None)
+        counted = [
+            Counted(len(rows), _holding(rows, name, count))
+            for name, count in (("words", len(self._search.query.words)), ("has_text", self._texts))
+        ]
+        return await self._pool(rows, _links_in(rows), counted)
+
+    async def _best_of(self, held: int) -> Pool:
+        keys, counted = await self._best(held)
+        beside = await self._beside(keys)
+        rows = await self._rows(_all_of(keys, beside))
+        return await self._pool(rows, _links_of(rows, beside), counted)
+
+    async def _pool(self, rows: Sequence[Row], links: Links, counted: Sequence[Counted]) -> Pool:
         sources = await self._sources(rows)
         as_of = self._search.question.selection.as_of
         return Pool([_candidate(row, as_of, sources) for row in rows], links, counted[0], counted[1])
@@ -72,21 +78,16 @@ class Candidates:
     def _texts(self) -> int:
         return 1 if self._search.plain else len(self._search.text.words)
 
-    async def _few(self) -> bool:
-        bind = Arguments()
-        statement = sql.SQL(
-            "select count(*) as held from (select 1 from version v where {} limit {}) few"
-        ).format(self._scope(bind).condition, sql.Literal(WHOLE + 1))
-        return (await self._fetch(statement, bind))[0]["held"] <= WHOLE
-
     async def _rows(self, keys: Keys | None) -> list[Row]:
         """Versions with their words, texts and cosine: those of ``keys``, or all there are. In the order they were
         written, so that the same question is answered alike wherever its rows lie.
         """
-        search, bind = self._search, Arguments()
-        among = sql.SQL("version v")
+        search, bind, memory_ids = self._search, Arguments(), None
+        versions = sql.SQL("version v")
         if keys is not None:
-            among = sql.SQL(
+            # All were found in these, or beside one that was.
+            memory_ids = sorted({memory_id for memory_id, _, _ in keys})
+            versions = sql.SQL(
                 "unnest({}::text[], {}::text[], {}::int[]) k(memory_id, record_id, version)"
                 " join version v using (memory_id, record_id, version)"
             ).format(*(bind([key[part] for key in keys]) for part in range(3)))
@@ -98,151 +99,57 @@ class Candidates:
                 " and e.version = v.version and e.generation = {} and e.dimension = {}"
             ).format(bind(self._generation.name), sql.Literal(self._generation.dimension))
         statement = sql.SQL(
-            "select {columns}, {words} as words, {text} as has_text, {cosine} as cosine from {among}{joined}"
+            "select {columns}, {words} as words, {text} as has_text, {cosine} as cosine from {versions}{joined}"
             " where {seen} order by v.created_at, v.record_id, v.version"
         ).format(
             columns=_COLUMNS,
             words=masks(search.query.each, bind),
             text=self._text(bind),
             cosine=cosine,
-            among=among,
+            versions=versions,
             joined=joined,
-            seen=self._scope(bind).condition,
+            seen=self._seen.scope(bind, memory_ids).condition,
         )
-        return await self._fetch(statement, bind)
+        return await self._seen.fetch(statement, bind)
 
-    async def _best(self) -> tuple[Keys, list[Counted]]:
+    async def _best(self, total: int) -> tuple[Keys, list[Counted]]:
         """The best by each signal, and how rare the words are."""
-        search, bind = self._search, Arguments()
-        statement = sql.SQL("select count(*) as held from version v where {}").format(
-            self._scope(bind).condition
-        )
-        total = (await self._fetch(statement, bind))[0]["held"]
-        keys, counted = list[tuple[str, str, int]](), list[Counted]()
+        search, wording = self._search, Wording(self._seen, total)
+        keys, counted = Keys(), list[Counted]()
         for asked in (search.query, search.text):
-            found, holding = await self._by_words(asked, total)
+            found, holding = await wording.best(asked)
             keys += found
             counted.append(Counted(total, holding))
         if search.plain:
             counted[1] = Counted(total, [1.0])
-            keys += await self._newest(self._holds_plain(bind := Arguments()), bind)
+            keys += await self._seen.newest(self._holds_plain(bind := Arguments()), bind)
         if search.vector is not None:
             keys += await self._near(search.vector, total)
         if not (search.question.query or search.question.text):
-            keys += await self._newest(sql.SQL("true"), Arguments())
+            keys += await self._seen.newest(sql.SQL("true"), Arguments())
         return list(dict.fromkeys(keys)), counted
-
-    async def _by_words(self, asked: Lexemes, total: int) -> tuple[Keys, list[float]]:
-        """The best by the sum of their words' rarities, and how many versions have each word.
-
-        How common a common word is, is estimated from a sample, and it is looked for only when rarer ones find too
-        little: the rarest of them, or else the newest with all of them.
-        """
-        if not asked.words:
-            return [], []
-        shares = await self._shares(asked)
-        holding = [share * total for share in shares]
-        rare = [at for at, held in enumerate(holding) if held <= _RARE or shares[at] * _SAMPLED < _SEEN]
-        rarest = min(range(len(holding)), key=holding.__getitem__)
-        if not rare and holding[rarest] <= _LOOKED_FOR:
-            rare = [rarest]
-        if not rare:
-            return await self._with_common(asked.each), holding
-        rows = await self._with_rare([asked.each[at] for at in rare], total)
-        for place, at in enumerate(rare):
-            holding[at] = float(rows[0]["holding"][place]) if rows else 0.0
-        keys = [_key(row) for row in rows]
-        common = [one for at, one in enumerate(asked.each) if at not in rare]
-        if common and len(keys) < BEST:
-            keys += await self._with_common(common)
-        return keys, holding
-
-    async def _with_common(self, each: Sequence[str]) -> Keys:
-        """The newest that have all of the words, then those that have any."""
-        found = Keys()
-        for joined in (" & ", " | "):
-            bind = Arguments()
-            holds = sql.SQL("v.words @@ {}::tsquery").format(bind(joined.join(each)))
-            found += await self._newest(holds, bind)
-            if len(found) >= BEST:
-                break
-        return found
-
-    async def _with_rare(self, each: Sequence[str], total: int) -> list[Row]:
-        bind = Arguments()
-        counts = sql.SQL(", ").join(
-            sql.SQL("count(*) filter (where {})").format(bit(at)) for at in range(len(each))
-        )
-        score = sql.SQL(" + ").join(
-            sql.SQL("({}) * ln(1 + ({n} - holding[{at}] + 0.5) / (holding[{at}] + 0.5))").format(
-                sql.SQL("({})::int").format(bit(at)), n=sql.Literal(float(total)), at=sql.Literal(at + 1)
-            )
-            for at in range(len(each))
-        )
-        statement = sql.SQL(
-            "with hit as materialized (select v.memory_id, v.record_id, v.version, v.created_at, {masks} as words"
-            " from version v where {seen} and v.words @@ {any}::tsquery),"
-            " counted as materialized (select array[{counts}]::float8[] as holding from hit)"
-            " select memory_id, record_id, version, holding from hit cross join counted"
-            " order by {score} desc, created_at desc, record_id limit {most}"
-        ).format(
-            masks=masks(each, bind),
-            seen=self._scope(bind).condition,
-            any=bind(" | ".join(each)),
-            counts=counts,
-            score=score,
-            most=sql.Literal(BEST),
-        )
-        return await self._fetch(statement, bind)
-
-    async def _shares(self, asked: Lexemes) -> list[float]:
-        """In what share of the versions each word is, by versions spread over the memories and their time."""
-        bind, ids = Arguments(), self._search.memory_ids
-        probed = [ids[at * len(ids) // _PROBES] for at in range(_PROBES)]
-        statement = sql.SQL(
-            "select distinct on (v.record_id, v.version) {masks} as words"
-            " from unnest({memories}::text[], {parts}::float8[]) p(memory_id, part)"
-            " cross join lateral (select min(created_at) as low, max(created_at) as high from version v"
-            " where v.memory_id = p.memory_id and v.invalidated_at is null) span"
-            " cross join lateral (select * from version v where v.memory_id = p.memory_id"
-            " and v.invalidated_at is null and v.created_at >= low + (high - low) * part"
-            " order by v.created_at limit {each}) v"
-        ).format(
-            masks=masks(asked.each, bind),
-            memories=bind(probed),
-            parts=bind([(at * 7 % _PROBES) / _PROBES for at in range(_PROBES)]),
-            each=sql.Literal(_SAMPLED // _PROBES),
-        )
-        rows = await self._tx.fetch_all(statement, bind.values)
-        held = bits([row["words"] for row in rows], len(asked.each))
-        return [float(share) for share in held.mean(0)] if rows else [0.0] * len(asked.each)
-
-    async def _newest(self, holds: sql.Composable, bind: Arguments) -> Keys:
-        """The newest for which this holds."""
-        statement = sql.SQL(
-            "select v.memory_id, v.record_id, v.version from version v where {} and {}"
-            " order by v.created_at desc, v.record_id desc, v.version desc limit {}"
-        ).format(self._scope(bind).condition, holds, sql.Literal(BEST))
-        return [_key(row) for row in await self._fetch(statement, bind)]
 
     async def _near(self, vector: Vector, total: int) -> Keys:
         """The nearest. In a large memory those whose signs agree most are compared, else all are."""
         bind = Arguments()
-        seen = self._scope(bind)
+        seen = self._seen.scope(bind)
         near = bind(literal(vector))
         if seen.present:
-            source = sql.SQL("embedding e where e.memory_id = any({}) and e.invalidated_at is null").format(
-                bind(list(self._search.memory_ids))
+            source = sql.SQL("embedding e where e.memory_id {} and e.invalidated_at is null").format(
+                among(self._search.memory_ids, bind)
             )
         else:
             source = sql.SQL(
                 "version v join embedding e on e.memory_id = v.memory_id and e.record_id = v.record_id"
                 " and e.version = v.version where {}"
             ).format(seen.condition)
-        source = sql.SQL("{} and e.generation = {} and e.dimension = {}").format(
-            source, bind(self._generation.name), sql.Literal(self._generation.dimension)
+        by_signs = seen.present and total > _SIGNS_FROM
+        # The index of signs is read alone: it holds no dimension but in them.
+        dimension = sql.SQL("length(e.signs)" if by_signs else "e.dimension")
+        source = sql.SQL("{} and e.generation = {} and {} = {}").format(
+            source, bind(self._generation.name), dimension, sql.Literal(self._generation.dimension)
         )
-        if seen.present and total > _SIGNS_FROM:
+        if by_signs:
             source = sql.SQL(
                 "(select e.memory_id, e.record_id, e.version, e.generation from {}"
                 " order by e.signs <~> binary_quantize({}::halfvec) limit {}) s"
@@ -251,7 +158,7 @@ class Candidates:
         statement = sql.SQL(
             "select e.memory_id, e.record_id, e.version from {} order by e.vector <=> {}::halfvec limit {}"
         ).format(source, near, sql.Literal(BEST))
-        return [_key(row) for row in await self._fetch(statement, bind)]
+        return keys_of(await self._seen.fetch(statement, bind))
 
     async def _beside(self, keys: Keys) -> list[Row]:
         """The neighbours of episodes in their conversation, with how far they are away, and the sources of facts."""
@@ -303,19 +210,13 @@ class Candidates:
         holds = "v.text ~* {}" if how == "words" else "position(lower({}) in lower(v.text)) > 0"
         return sql.SQL(holds).format(bind(what))
 
-    def _scope(self, bind: Arguments) -> Scope:
-        return scope(self._search.memory_ids, self._search.question.selection, bind)
-
-    async def _fetch(self, statement: sql.Composed, bind: Arguments) -> list[Row]:
-        return await filtered(self._tx, statement, bind, self._search.question.selection)
-
 
 def _holding(rows: Sequence[Row], name: str, count: int) -> list[float]:
     held = bits([row[name] for row in rows], count)
     return [float(one) for one in held.sum(0)]
 
 
-def _links_in(rows: Sequence[Row]) -> list[tuple[int, int, int]]:
+def _links_in(rows: Sequence[Row]) -> Links:
     """Neighbours among all versions there are."""
     said = sorted(
         (row["memory_id"], row["session"], row["created_at"], row["record_id"], at)
@@ -330,7 +231,7 @@ def _links_in(rows: Sequence[Row]) -> list[tuple[int, int, int]]:
     ]
 
 
-def _links_of(rows: Sequence[Row], beside: Sequence[Row]) -> list[tuple[int, int, int]]:
+def _links_of(rows: Sequence[Row], beside: Sequence[Row]) -> Links:
     """Neighbours as they were looked up, each pair once."""
     places = {(row["memory_id"], row["record_id"]): at for at, row in enumerate(rows)}
     found = set[tuple[int, int, int]]()
@@ -348,16 +249,12 @@ def _all_of(keys: Keys, beside: Sequence[Row]) -> Keys:
     )
 
 
-def _key(row: Row) -> tuple[str, str, int]:
-    return row["memory_id"], row["record_id"], row["version"]
-
-
 def _candidate(
     row: Row, as_of: datetime | None, sources: dict[tuple[str, str], list[tuple[str, str]]]
 ) -> Candidate:
     closed_at = row["invalidated_at"]
     return Candidate(
-        key=_key(row),
+        key=(row["memory_id"], row["record_id"], row["version"]),
         kind=row["type"],
         digest=bytes(row["digest"]),
         supersedes=row["supersedes"],

@@ -8,7 +8,7 @@ from psycopg import sql
 
 from provider_workers.adapters.native import words
 from provider_workers.adapters.native.languages import ENGLISH
-from provider_workers.adapters.native.scope import Arguments
+from provider_workers.adapters.native.scope import Arguments, among
 from provider_workers.adapters.native.vectors import Vector
 from provider_workers.domain.model import Question
 from service_kit.db.tx import Tx
@@ -48,9 +48,11 @@ class Search:
 
 async def languages_of(tx: Tx, memory_ids: Sequence[str]) -> list[str]:
     """What a question to these memories is stemmed by: English first, then the others they hold."""
-    rows = await tx.fetch_all(
-        "select distinct language from memory_language where memory_id = any(%s)", (list(memory_ids),)
+    bind = Arguments()
+    statement = sql.SQL("select distinct language from memory_language where memory_id {}").format(
+        among(memory_ids, bind)
     )
+    rows = await tx.fetch_all(statement, bind.values)
     return [ENGLISH, *sorted(row["language"] for row in rows if row["language"] != ENGLISH)]
 
 

@@ -16,7 +16,7 @@ from provider_workers.adapters.native.lexemes import Lexemes, Search, languages_
 from provider_workers.adapters.native.ranking import Asked, Ranked, rank
 from provider_workers.adapters.native.reading import filtered, fit, left_out
 from provider_workers.adapters.native.rows import COLUMNS, record_of
-from provider_workers.adapters.native.scope import Arguments, scope, visible
+from provider_workers.adapters.native.scope import Arguments, among, selected, visible
 from provider_workers.adapters.native.signals import Pool, Signals
 from provider_workers.adapters.native.vectors import Vectors, outdated
 from provider_workers.domain.model import Found, Hit, Question
@@ -82,12 +82,12 @@ class Recall:
     async def _pending(self, tx: Tx, memory_ids: Sequence[str], question: Question) -> bool:
         """Whether anything the question may see still waits for its vector. Few do: each is looked up."""
         bind = Arguments()
-        seen = scope(memory_ids, question.selection, bind)
+        seen = selected(question.selection, bind)
         statement = sql.SQL(
             "select exists (select 1 from unembedded u cross join lateral (select 1 from version v"
             " where v.memory_id = u.memory_id and v.record_id = u.record_id and v.version = u.version"
-            " and {} limit 1) seen where u.memory_id = any({})) as pending"
-        ).format(seen.condition, bind(list(memory_ids)))
+            " and {} limit 1) seen where u.memory_id {}) as pending"
+        ).format(seen.condition, among(memory_ids, bind))
         rows = await filtered(tx, statement, bind, question.selection)
         return bool(rows[0]["pending"]) or await outdated(tx, memory_ids, self._vectors.generation)
 

@@ -13,7 +13,7 @@ from psycopg import sql
 from provider_workers.domain.filters import All, Any, Condition, Filter, Json, Not, Op
 from provider_workers.domain.model import Include, Selection
 
-__all__ = ["Arguments", "Scope", "scope", "undecided", "visible"]
+__all__ = ["Arguments", "Scope", "among", "scope", "selected", "undecided", "visible"]
 
 _COMPARED: Final = {Op.GT: sql.SQL(">"), Op.GTE: sql.SQL(">="), Op.LT: sql.SQL("<"), Op.LTE: sql.SQL("<=")}
 _TIMES: Final = {
@@ -22,6 +22,7 @@ _TIMES: Final = {
     "written_at": sql.SQL("v.written_at"),
 }
 _NULL: Final = sql.SQL("'null'::jsonb")
+_BETWEEN: Final = "\x1f"
 
 
 class Arguments:
@@ -44,19 +45,33 @@ class Scope:
         self.present: bool = present
 
 
+def among(memory_ids: Sequence[str], bind: Arguments) -> sql.Composed:
+    """The condition that a column is one of these memories.
+
+    100,000 travel as one text that Postgres takes apart: an array takes ten times as long to write. What holds the
+    sign between them names no memory.
+    """
+    if len(memory_ids) == 1:
+        return sql.SQL("= {}").format(bind(memory_ids[0]))
+    named = _BETWEEN.join(one for one in memory_ids if _BETWEEN not in one)
+    return sql.SQL("= any(string_to_array({}, {}))").format(bind(named), sql.Literal(_BETWEEN))
+
+
 def scope(memory_ids: Sequence[str], selection: Selection, bind: Arguments) -> Scope:
     """The condition on ``v`` of a selection over these memories."""
-    conditions: list[sql.Composable] = [
-        sql.SQL("v.memory_id = {}").format(bind(memory_ids[0]))
-        if len(memory_ids) == 1
-        else sql.SQL("v.memory_id = any({})").format(bind(list(memory_ids))),
-        visible(selection.include, selection.as_of, bind),
-    ]
+    seen = selected(selection, bind)
+    condition = sql.SQL("v.memory_id {} and {}").format(among(memory_ids, bind), seen.condition)
+    return Scope(condition, present=seen.present)
+
+
+def selected(selection: Selection, bind: Arguments) -> Scope:
+    """The condition on ``v`` of a selection alone, wherever it lies."""
+    conditions: list[sql.Composable] = [visible(selection.include, selection.as_of, bind)]
     if selection.types:
         conditions.append(sql.SQL("v.type = any({})").format(bind(list(selection.types))))
     if selection.filter is not None:
         conditions.append(_tree(selection.filter, selection.as_of, bind))
-    narrowed = len(conditions) > 2 or selection.as_of is not None or selection.include is not Include.ACTIVE
+    narrowed = len(conditions) > 1 or selection.as_of is not None or selection.include is not Include.ACTIVE
     return Scope(sql.SQL(" and ").join(conditions), present=not narrowed)
 
 

@@ -7,9 +7,12 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Final
 
+from psycopg import sql
+
 from provider_workers.adapters.native.embedding.embedder import Embedder
 from provider_workers.adapters.native.embedding.encoder import Vector
 from provider_workers.adapters.native.endpoint import AwayError
+from provider_workers.adapters.native.scope import Arguments, among
 from service_kit.db.pool import Database
 from service_kit.db.tx import Row, Tx
 from service_kit.errors import GroveError
@@ -217,7 +220,8 @@ async def outdated(tx: Tx, memory_ids: Sequence[str], generation: Generation) ->
     name = generation.name
     if await tx.fetch_value("select generation from embedding_generation") == name:
         return False
-    return await tx.fetch_value(
-        "select exists (select from embedding where memory_id = any(%s) and generation <> %s)",
-        (list(memory_ids), name),
-    )
+    bind = Arguments()
+    statement = sql.SQL(
+        "select exists (select from embedding where memory_id {} and generation <> {})"
+    ).format(among(memory_ids, bind), bind(name))
+    return await tx.fetch_value(statement, bind.values)

@@ -2,12 +2,14 @@
 
 import asyncio
 
+import psycopg
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from protos.common.v1 import common_pb2, record_pb2
 from protos.provider.v1 import provider_pb2 as wire
 from provider_workers.domain import limits
+from provider_workers.settings import Settings
 from service_kit.errors import GroveError
 from service_kit.identity import set_passport, use_passport
 from service_kit.ids import is_id, new_id
@@ -283,3 +285,42 @@ async def test_an_observe_of_nothing_or_of_too_much_is_refused(provider: Served)
         with pytest.raises(GroveError) as refused:
             await provider.stub.Observe(wire.ObserveRequest(address=address(), episodes=episodes))
         assert refused.value.code == code
+
+
+async def test_as_many_memories_as_one_recall_searches_fit_one_message_and_no_more_are_taken(
+    provider: Served,
+):
+    where, asked = address(), record_pb2.RecallQuery(query="When does Acme renew?")
+    one = await remember(provider, where, "Acme renews in March.")
+    memories = [where.memory_id, *(new_id("hmem") for _ in range(limits.MAX_MEMORIES - 1))]
+    request = wire.RecallRequest(provider="native", memory_ids=memories, recall=asked)
+    assert [hit.record.id for hit in (await provider.stub.Recall(request)).hits] == [one.id]
+    request.memory_ids.append(new_id("hmem"))
+    with pytest.raises(GroveError) as refused:
+        await provider.stub.Recall(request)
+    assert (refused.value.code, refused.value.param) == ("invalid_input", "memory_ids")
+
+
+async def test_a_statement_ends_with_the_call_it_is_for(provider: Served, settings: Settings):
+    where = address()
+    one = await remember(provider, where, "Acme renews in March.")
+
+    async def waiting(count: int) -> None:
+        statement = (
+            "select count(*) from pg_stat_activity where wait_event_type = 'Lock'"
+            " and datname = current_database() and query like '%from version%'"
+        )
+        async with asyncio.timeout(settings.db_statement_timeout_s / 3):
+            while await (await watching.execute(statement)).fetchone() != (count,):  # noqa: ASYNC110 - Postgres' view
+                await asyncio.sleep(0.02)
+
+    watching = await psycopg.AsyncConnection.connect(settings.dsn(), autocommit=True)
+    async with watching, await psycopg.AsyncConnection.connect(settings.dsn()) as other:
+        await other.execute("lock table version in access exclusive mode")
+        request = wire.GetRecordRequest(address=where, record_id=one.id)
+        asked = asyncio.ensure_future(provider.stub.GetRecord(request, timeout=1.5))
+        await waiting(1)
+        with pytest.raises(GroveError) as refused:
+            await asked
+        assert refused.value.code == "grovekeeper_deadline"
+        await waiting(0)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from provider_workers.adapters.native import candidates
+from provider_workers.adapters.native import candidates, seen, wording
 from provider_workers.domain.model import Found, Include
 from tests.contract.providers.subject import Subject, episode, text_of
 
@@ -32,20 +32,59 @@ async def memory_of(subject: Subject) -> str:
     return memory
 
 
+def be_large(monkeypatch: pytest.MonkeyPatch, words: dict[str, int]) -> None:
+    """Nothing is ranked whole; ``words`` says how they are looked for."""
+    monkeypatch.setattr(candidates, "WHOLE", 0)
+    monkeypatch.setattr(candidates, "_SIGNS_FROM", 0)
+    for name, value in {"_SEEN": 0, **words}.items():
+        monkeypatch.setattr(wording, name, value)
+
+
 def told(answer: Found) -> list[tuple[str, int, float, tuple[str, ...]]]:
     return [(text_of(hit.record), hit.record.version, round(hit.score, 6), hit.why) for hit in answer.hits]
 
 
+WORDS: dict[str, dict[str, int]] = {
+    "rare words": {"_RARE": 5_000},
+    "the rarest": {"_RARE": 0},
+    "common words": {"_RARE": 0, "_LOOKED_FOR": 0},
+}
+
+
 @pytest.mark.parametrize("asked", ASKED, ids=str)
-@pytest.mark.parametrize("rare", [5_000, 0], ids=["rare words", "common words"])
+@pytest.mark.parametrize("words", WORDS.values(), ids=WORDS)
 async def test_a_large_memory_answers_as_a_small_one(
-    subject: Subject, monkeypatch: pytest.MonkeyPatch, asked: dict[str, object], rare: int
+    subject: Subject, monkeypatch: pytest.MonkeyPatch, asked: dict[str, object], words: dict[str, int]
 ):
-    memory = await memory_of(subject)
-    small = await subject.ask(memory, **asked)  # pyright: ignore[reportArgumentType] - fields of a question
-    for name, value in (("WHOLE", 0), ("_SIGNS_FROM", 0), ("_RARE", rare)):
-        monkeypatch.setattr(candidates, name, value)
-    large = await subject.ask(memory, **asked)  # pyright: ignore[reportArgumentType] - fields of a question
+    await answers_alike(subject, monkeypatch, [await memory_of(subject)], asked, words)
+
+
+@pytest.mark.parametrize("asked", ASKED, ids=str)
+@pytest.mark.parametrize(
+    "words",
+    [{}, *({"_LOOKED_THROUGH": 0, **one} for one in WORDS.values())],
+    ids=["all read", *WORDS],
+)
+async def test_many_memories_answer_as_few_do(
+    subject: Subject, monkeypatch: pytest.MonkeyPatch, asked: dict[str, object], words: dict[str, int]
+):
+    held = [await memory_of(subject), subject.memory(), *(subject.memory() for _ in range(20))]
+    await subject.state(held[1], "The lamp of the boathouse was mended by Marek.")
+    await subject.state(subject.memory(), "Nobody asks the memory of this lamp and boathouse.")
+    monkeypatch.setattr(wording, "_SAMPLED", 100_000)  # all of them
+    await answers_alike(subject, monkeypatch, held, asked, words)
+
+
+async def answers_alike(
+    subject: Subject,
+    monkeypatch: pytest.MonkeyPatch,
+    memories: list[str],
+    asked: dict[str, object],
+    words: dict[str, int],
+) -> None:
+    small = await subject.ask(memories, **asked)  # pyright: ignore[reportArgumentType] - fields of a question
+    be_large(monkeypatch, words)
+    large = await subject.ask(memories, **asked)  # pyright: ignore[reportArgumentType] - fields of a question
     assert told(large)
     assert told(large) == told(small)
     assert large.evidence == pytest.approx(small.evidence)
@@ -55,7 +94,9 @@ async def test_a_large_memory_ranks_no_more_than_its_best(subject: Subject, monk
     memory = subject.memory()
     for text in SAID:
         await subject.state(memory, text)
-    for name, value in (("WHOLE", 0), ("_SIGNS_FROM", 0), ("BEST", 1), ("_BY_SIGNS", 1)):
-        monkeypatch.setattr(candidates, name, value)
+    be_large(monkeypatch, {})
+    for module in (candidates, seen, wording):
+        monkeypatch.setattr(module, "BEST", 1)
+    monkeypatch.setattr(candidates, "_BY_SIGNS", 1)
     answer = await subject.ask(memory, "Is the rowing boat made of cedar?", limit=5)
     assert [text_of(hit.record) for hit in answer.hits] == [SAID[2]]

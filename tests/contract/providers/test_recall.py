@@ -2,6 +2,7 @@
 
 import pytest
 
+from provider_workers.domain import limits
 from provider_workers.domain.filters import condition
 from provider_workers.domain.model import Changes, Draft, Include, Stamp
 from tests.contract.providers.subject import ALICE, BOB, Subject, fact, found, text_of, words
@@ -206,8 +207,9 @@ async def test_an_empty_memory_says_so(subject: Subject):
 
 
 async def test_a_recall_over_very_many_memories_works(subject: Subject):
-    memories = [subject.memory() for _ in range(10_000)]
+    memories = [subject.memory() for _ in range(limits.MAX_MEMORIES)]
     await subject.state(memories[77], "Acme renews in March.")
+    await subject.state(subject.memory(), "Acme renews in April.")
     assert found(await subject.ask(memories, "Acme renewal", text="Acme")) == ["Acme renews in March."]
 
 

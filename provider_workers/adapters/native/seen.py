@@ -1,0 +1,71 @@
+"""What one search may see, asked as often as its parts need it."""
+
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Final
+
+from psycopg import sql
+
+from provider_workers.adapters.native.lexemes import Search
+from provider_workers.adapters.native.reading import filtered
+from provider_workers.adapters.native.scope import Arguments, Scope, scope
+from service_kit.db.tx import Row, Tx
+
+__all__ = ["BEST", "Keys", "Seen", "keys_of"]
+
+BEST: Final = 400
+"""So many of the best by one signal are ranked."""
+
+_AT_LARGE: Final = {
+    # The best plan depends on how many memories there are and on how common the words, ...
+    "plan_cache_mode": "force_custom_plan",
+    # ... and none is worth reading what is everybody's, whatever share of it the memories are taken for.
+    "enable_seqscan": "off",
+    "jit": "off",
+    "work_mem": "32MB",
+}
+
+Keys = list[tuple[str, str, int]]
+"""Versions by memory, record and number."""
+
+
+class Seen:
+    """The versions of one search, within one transaction."""
+
+    def __init__(self, tx: Tx, search: Search) -> None:
+        self._tx = tx
+        self.search: Search = search
+
+    def scope(self, bind: Arguments, memory_ids: Sequence[str] | None = None) -> Scope:
+        """The condition on ``v`` of what it may see, in all its memories or in some of them."""
+        asked = self.search.memory_ids if memory_ids is None else memory_ids
+        return scope(asked, self.search.question.selection, bind)
+
+    async def fetch(self, statement: sql.Composed, bind: Arguments) -> list[Row]:
+        """The rows of a statement over :meth:`scope`."""
+        return await filtered(self._tx, statement, bind, self.search.question.selection)
+
+    def at_large(self) -> AbstractAsyncContextManager[None]:
+        """For statements over very many memories or records."""
+        return self._tx.planning(**_AT_LARGE)
+
+    async def count(self, most: int | None = None) -> int:
+        """How many there are; no more than ``most`` are counted."""
+        bind = Arguments()
+        statement = sql.SQL(
+            "select count(*) as held from (select from version v where {} limit {}) counted"
+        ).format(self.scope(bind).condition, sql.Literal(most))
+        return (await self.fetch(statement, bind))[0]["held"]
+
+    async def newest(self, holds: sql.Composable, bind: Arguments) -> Keys:
+        """The newest for which this holds."""
+        statement = sql.SQL(
+            "select v.memory_id, v.record_id, v.version from version v where {} and {}"
+            " order by v.created_at desc, v.record_id desc, v.version desc limit {}"
+        ).format(self.scope(bind).condition, holds, sql.Literal(BEST))
+        return keys_of(await self.fetch(statement, bind))
+
+
+def keys_of(rows: Sequence[Row]) -> Keys:
+    """The versions of these rows."""
+    return [(row["memory_id"], row["record_id"], row["version"]) for row in rows]
