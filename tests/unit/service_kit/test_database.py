@@ -96,6 +96,19 @@ async def test_a_snapshot_sees_one_moment_and_a_plain_read_the_latest(database: 
     assert await names(database) == ["a"]
 
 
+async def test_settings_for_some_statements_hold_for_those_alone(database: Database):
+    async with database.read() as tx:
+        before = await tx.fetch_value("show work_mem")
+        async with tx.planning(work_mem="17MB", enable_seqscan="off"):
+            assert await tx.fetch_value("show work_mem") == "17MB"
+            assert await tx.fetch_value("show enable_seqscan") == "off"
+        assert await tx.fetch_value("show work_mem") == before != "17MB"
+        with pytest.raises(ZeroDivisionError):
+            async with tx.planning(work_mem="17MB"):
+                raise ZeroDivisionError
+        assert await tx.fetch_value("show work_mem") == before
+
+
 async def test_absent_rows_are_none(database: Database):
     async with database.read() as tx:
         assert await tx.fetch_one("select * from thing") is None
