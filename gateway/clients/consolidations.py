@@ -100,6 +100,7 @@ def _run(one: consolidation_pb2.ConsolidationRun) -> schema.Run:
         budget=schema.RunBudget(limit=one.budget.limit, unit=one.budget.unit, exhausted=one.budget.exhausted),
         written_by=_writer(one.written_by),
         error=one.error,
+        degraded=list(one.degraded) or UNSET,
         reversal=_reversal(one.reversal) if one.HasField("reversal") else UNSET,
     )
 

@@ -104,7 +104,9 @@ class Reversal(Answer, kw_only=True, frozen=True):
 
 
 class Run(Answer, kw_only=True, frozen=True):
-    """One pass over a memory. Times are Unix seconds; ``reversal`` only of one that was reverted."""
+    """One pass over a memory. Times are Unix seconds; ``degraded`` only of one that had to leave something to a later one,
+    ``reversal`` only of one that was reverted.
+    """
 
     id: str
     object: Literal["memory.consolidation"] = "memory.consolidation"
@@ -119,6 +121,7 @@ class Run(Answer, kw_only=True, frozen=True):
     budget: RunBudget
     written_by: Writer
     error: str
+    degraded: list[str] | UnsetType = UNSET
     reversal: Reversal | UnsetType = UNSET
 
 

@@ -87,6 +87,7 @@ def _run(one: Run) -> consolidation_pb2.ConsolidationRun:
         ),
         written_by=_writer(one.written_by),
         error=one.error,
+        degraded=one.degraded,
     )
     for field, moment in (
         (made.started_at, one.started_at),

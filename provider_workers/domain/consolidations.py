@@ -69,7 +69,9 @@ class Reversal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """One pass over a memory. ``through``: what was written up to then has been read."""
+    """One pass over a memory. ``through``: what was written up to then has been read. ``degraded``: what it had to leave
+    to a later one, and why.
+    """
 
     id: str
     memory_id: str
@@ -87,6 +89,7 @@ class Run:
     input_tokens: int = 0
     output_tokens: int = 0
     error: str = ""
+    degraded: tuple[str, ...] = ()
     reversal: Reversal | None = None
 
 

@@ -1,9 +1,11 @@
 """Consolidation runs over HTTP (Memories, section 9.2): started, read, listed, undone, and whose they are."""
 
+import psycopg
 import pytest
 
 from tests.e2e.people import Person, envelope
 from tests.e2e.runs import consolidated, ended
+from tests.fixtures.stack import Stack
 
 
 def doubled(who: Person, pairs: int = 1) -> str:
@@ -158,3 +160,21 @@ def test_after_an_erase_the_changes_name_what_is_gone_no_more(alice: Person):
     assert left["record"]["references"][-1]["available"] is False
     alice.post(f"/v1/memories/{memory}/erase", {"record_ids": [change["record"]["id"]]})
     assert alice.get(path)["data"] == []
+
+
+def test_a_run_that_finds_no_vectors_says_what_it_left(stack: Stack, alice: Person):
+    memory, other = alice.plant("Sales"), alice.plant("Other")
+    for one in (memory, other):
+        for _ in range(2):
+            alice.fact(one, "Account 1 renews in March.")
+        said = {"content": "I live in the old town of Berlin.", "attributes": {"speaker": "Anna"}}
+        job = alice.post(f"/v1/memories/{one}/observe", {"episodes": [said]})["job"]["id"]
+        alice.finished(one, job)
+    url = stack.state().database_url
+    assert url is not None
+    with psycopg.connect(url, autocommit=True) as owner:
+        owner.execute("delete from provider.embedding where memory_id = %s", (memory,))
+    done = consolidated(alice, memory)
+    assert (done["status"], done["changes"]["superseded"]) == ("completed", 1)
+    assert done["degraded"] == ["changed:embedding_pending", "similar:embedding_pending"]
+    assert "degraded" not in consolidated(alice, other)

@@ -26,7 +26,7 @@ from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__
 from protos.common.v1 import record_pb2 as protos_dot_common_dot_v1_dot_record__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$protos/common/v1/consolidation.proto\x12\x15grovekeeper.common.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dprotos/common/v1/record.proto\"8\n\x06\x42udget\x12\r\n\x05limit\x18\x01 \x01(\x03\x12\x0c\n\x04unit\x18\x02 \x01(\t\x12\x11\n\texhausted\x18\x03 \x01(\x08\"\x88\x04\n\x10\x43onsolidationRun\x12\n\n\x02id\x18\x01 \x01(\t\x12\x11\n\tmemory_id\x18\x02 \x01(\t\x12\x0e\n\x06status\x18\x03 \x01(\t\x12\x0f\n\x07trigger\x18\x04 \x01(\t\x12.\n\nstarted_at\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0b\x66inished_at\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x10\n\x08\x65pisodes\x18\x07 \x01(\x03\x12+\n\x07through\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0f\n\x07\x63reated\x18\t \x01(\x03\x12\x12\n\nsuperseded\x18\n \x01(\x03\x12\x11\n\tforgotten\x18\x0b \x01(\x03\x12\x14\n\x0cinput_tokens\x18\x0c \x01(\x03\x12\x15\n\routput_tokens\x18\r \x01(\x03\x12-\n\x06\x62udget\x18\x0e \x01(\x0b\x32\x1d.grovekeeper.common.v1.Budget\x12\x31\n\nwritten_by\x18\x0f \x01(\x0b\x32\x1d.grovekeeper.common.v1.Writer\x12\r\n\x05\x65rror\x18\x10 \x01(\t\x12>\n\x08reversal\x18\x11 \x01(\x0b\x32,.grovekeeper.common.v1.ConsolidationReversal\"\xd4\x01\n\x15\x43onsolidationReversal\x12&\n\x02\x61t\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12)\n\x02\x62y\x18\x02 \x01(\x0b\x32\x1d.grovekeeper.common.v1.Writer\x12\x10\n\x08restored\x18\x03 \x01(\x03\x12\x11\n\tforgotten\x18\x04 \x01(\x03\x12\x12\n\nleft_count\x18\x05 \x01(\x03\x12/\n\x04left\x18\x06 \x03(\x0b\x32!.grovekeeper.common.v1.LeftRecord\"/\n\nLeftRecord\x12\x11\n\trecord_id\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"\x99\x01\n\x13\x43onsolidationChange\x12\x0e\n\x06\x63hange\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12-\n\x06record\x18\x03 \x01(\x0b\x32\x1d.grovekeeper.common.v1.Record\x12\x13\n\x0breplaced_by\x18\x04 \x01(\t\x12\x10\n\x08reverted\x18\x05 \x01(\x08\x12\x0c\n\x04left\x18\x06 \x01(\t\"_\n\x11\x43onsolidationRuns\x12\x35\n\x04runs\x18\x01 \x03(\x0b\x32\'.grovekeeper.common.v1.ConsolidationRun\x12\x13\n\x0bnext_cursor\x18\x02 \x01(\t\"h\n\x14\x43onsolidationChanges\x12;\n\x07\x63hanges\x18\x01 \x03(\x0b\x32*.grovekeeper.common.v1.ConsolidationChange\x12\x13\n\x0bnext_cursor\x18\x02 \x01(\tb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$protos/common/v1/consolidation.proto\x12\x15grovekeeper.common.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dprotos/common/v1/record.proto\"8\n\x06\x42udget\x12\r\n\x05limit\x18\x01 \x01(\x03\x12\x0c\n\x04unit\x18\x02 \x01(\t\x12\x11\n\texhausted\x18\x03 \x01(\x08\"\x9a\x04\n\x10\x43onsolidationRun\x12\n\n\x02id\x18\x01 \x01(\t\x12\x11\n\tmemory_id\x18\x02 \x01(\t\x12\x0e\n\x06status\x18\x03 \x01(\t\x12\x0f\n\x07trigger\x18\x04 \x01(\t\x12.\n\nstarted_at\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0b\x66inished_at\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x10\n\x08\x65pisodes\x18\x07 \x01(\x03\x12+\n\x07through\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0f\n\x07\x63reated\x18\t \x01(\x03\x12\x12\n\nsuperseded\x18\n \x01(\x03\x12\x11\n\tforgotten\x18\x0b \x01(\x03\x12\x14\n\x0cinput_tokens\x18\x0c \x01(\x03\x12\x15\n\routput_tokens\x18\r \x01(\x03\x12-\n\x06\x62udget\x18\x0e \x01(\x0b\x32\x1d.grovekeeper.common.v1.Budget\x12\x31\n\nwritten_by\x18\x0f \x01(\x0b\x32\x1d.grovekeeper.common.v1.Writer\x12\r\n\x05\x65rror\x18\x10 \x01(\t\x12>\n\x08reversal\x18\x11 \x01(\x0b\x32,.grovekeeper.common.v1.ConsolidationReversal\x12\x10\n\x08\x64\x65graded\x18\x12 \x03(\t\"\xd4\x01\n\x15\x43onsolidationReversal\x12&\n\x02\x61t\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12)\n\x02\x62y\x18\x02 \x01(\x0b\x32\x1d.grovekeeper.common.v1.Writer\x12\x10\n\x08restored\x18\x03 \x01(\x03\x12\x11\n\tforgotten\x18\x04 \x01(\x03\x12\x12\n\nleft_count\x18\x05 \x01(\x03\x12/\n\x04left\x18\x06 \x03(\x0b\x32!.grovekeeper.common.v1.LeftRecord\"/\n\nLeftRecord\x12\x11\n\trecord_id\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"\x99\x01\n\x13\x43onsolidationChange\x12\x0e\n\x06\x63hange\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12-\n\x06record\x18\x03 \x01(\x0b\x32\x1d.grovekeeper.common.v1.Record\x12\x13\n\x0breplaced_by\x18\x04 \x01(\t\x12\x10\n\x08reverted\x18\x05 \x01(\x08\x12\x0c\n\x04left\x18\x06 \x01(\t\"_\n\x11\x43onsolidationRuns\x12\x35\n\x04runs\x18\x01 \x03(\x0b\x32\'.grovekeeper.common.v1.ConsolidationRun\x12\x13\n\x0bnext_cursor\x18\x02 \x01(\t\"h\n\x14\x43onsolidationChanges\x12;\n\x07\x63hanges\x18\x01 \x03(\x0b\x32*.grovekeeper.common.v1.ConsolidationChange\x12\x13\n\x0bnext_cursor\x18\x02 \x01(\tb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,15 +36,15 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_BUDGET']._serialized_start=127
   _globals['_BUDGET']._serialized_end=183
   _globals['_CONSOLIDATIONRUN']._serialized_start=186
-  _globals['_CONSOLIDATIONRUN']._serialized_end=706
-  _globals['_CONSOLIDATIONREVERSAL']._serialized_start=709
-  _globals['_CONSOLIDATIONREVERSAL']._serialized_end=921
-  _globals['_LEFTRECORD']._serialized_start=923
-  _globals['_LEFTRECORD']._serialized_end=970
-  _globals['_CONSOLIDATIONCHANGE']._serialized_start=973
-  _globals['_CONSOLIDATIONCHANGE']._serialized_end=1126
-  _globals['_CONSOLIDATIONRUNS']._serialized_start=1128
-  _globals['_CONSOLIDATIONRUNS']._serialized_end=1223
-  _globals['_CONSOLIDATIONCHANGES']._serialized_start=1225
-  _globals['_CONSOLIDATIONCHANGES']._serialized_end=1329
+  _globals['_CONSOLIDATIONRUN']._serialized_end=724
+  _globals['_CONSOLIDATIONREVERSAL']._serialized_start=727
+  _globals['_CONSOLIDATIONREVERSAL']._serialized_end=939
+  _globals['_LEFTRECORD']._serialized_start=941
+  _globals['_LEFTRECORD']._serialized_end=988
+  _globals['_CONSOLIDATIONCHANGE']._serialized_start=991
+  _globals['_CONSOLIDATIONCHANGE']._serialized_end=1144
+  _globals['_CONSOLIDATIONRUNS']._serialized_start=1146
+  _globals['_CONSOLIDATIONRUNS']._serialized_end=1241
+  _globals['_CONSOLIDATIONCHANGES']._serialized_start=1243
+  _globals['_CONSOLIDATIONCHANGES']._serialized_end=1347
 # @@protoc_insertion_point(module_scope)

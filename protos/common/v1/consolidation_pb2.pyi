@@ -70,6 +70,7 @@ class ConsolidationRun(_message.Message):
     WRITTEN_BY_FIELD_NUMBER: _builtins.int
     ERROR_FIELD_NUMBER: _builtins.int
     REVERSAL_FIELD_NUMBER: _builtins.int
+    DEGRADED_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     """`hcon_…`"""
     memory_id: _builtins.str
@@ -100,6 +101,10 @@ class ConsolidationRun(_message.Message):
     def reversal(self) -> Global___ConsolidationReversal:
         """Only of a run that was reverted."""
 
+    @_builtins.property
+    def degraded(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """What it had to leave to a later run, and why; of one that has ended."""
+
     def __init__(
         self,
         *,
@@ -120,10 +125,11 @@ class ConsolidationRun(_message.Message):
         written_by: _record_pb2.Writer | None = ...,
         error: _builtins.str = ...,
         reversal: Global___ConsolidationReversal | None = ...,
+        degraded: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "finished_at", b"finished_at", "reversal", b"reversal", "started_at", b"started_at", "through", b"through", "written_by", b"written_by"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "created", b"created", "episodes", b"episodes", "error", b"error", "finished_at", b"finished_at", "forgotten", b"forgotten", "id", b"id", "input_tokens", b"input_tokens", "memory_id", b"memory_id", "output_tokens", b"output_tokens", "reversal", b"reversal", "started_at", b"started_at", "status", b"status", "superseded", b"superseded", "through", b"through", "trigger", b"trigger", "written_by", b"written_by"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "created", b"created", "degraded", b"degraded", "episodes", b"episodes", "error", b"error", "finished_at", b"finished_at", "forgotten", b"forgotten", "id", b"id", "input_tokens", b"input_tokens", "memory_id", b"memory_id", "output_tokens", b"output_tokens", "reversal", b"reversal", "started_at", b"started_at", "status", b"status", "superseded", b"superseded", "through", b"through", "trigger", b"trigger", "written_by", b"written_by"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -58,6 +58,11 @@ class Vectors:
         self._rests_until = 0.0
         self.generation: Generation = Generation(embedder.generation, embedder.dimension)
 
+    @property
+    def away(self) -> bool:
+        """Whether the embedder left the last one who asked without an answer."""
+        return self._unanswered > 0
+
     async def of(self, text: str) -> Vector | None:
         """A text's vector, or None when it cannot be had in time: whoever asks goes on without."""
         if self._unanswered >= _MAX_FAILURES:

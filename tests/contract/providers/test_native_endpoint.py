@@ -36,7 +36,9 @@ MEANT = {"striped": "zebra"}
 
 
 class Endpoint:
-    """``POST /v1/embeddings``: every word is a direction. ``hang_after``: how many requests are answered."""
+    """``POST /v1/embeddings``: every word is a direction. ``hang_after``: how many requests are answered; ``refused``: a
+    word it answers 400 to.
+    """
 
     def __init__(self) -> None:
         with socket.create_server(("127.0.0.1", 0)) as free:
@@ -44,6 +46,7 @@ class Endpoint:
         self._made: list[OpenAIEmbedder] = []
         self.requests: list[dict[str, Any]] = []
         self.hang_after: int | None = None
+        self.refused: str = ""
         self.let_go: asyncio.Event = asyncio.Event()
         self.hanging: asyncio.Event = asyncio.Event()
 
@@ -77,6 +80,8 @@ class Endpoint:
         if self.hang_after is not None and len(self.requests) > self.hang_after:
             self.hanging.set()
             await self.let_go.wait()
+        if self.refused and any(self.refused in text for text in body["input"]):
+            return JSONResponse({"error": {"message": "no"}}, 400)
         dimension = int(body["model"].rpartition("-")[2])
         items = [{"index": at, "embedding": _of(text, dimension)} for at, text in enumerate(body["input"])]
         return JSONResponse({"data": items})

@@ -56,10 +56,17 @@ async def stated_twice(database: Database, memory_id: str, digests: Sequence[byt
 
 
 async def close_pairs(
-    database: Database, memory_id: str, record_ids: Sequence[str], generation: str, least: float
+    database: Database,
+    memory_id: str,
+    record_ids: Sequence[str],
+    generation: str,
+    least: float,
+    *,
+    newer: bool = False,
 ) -> list[tuple[Row, Row, float]]:
-    """Derived facts of one speaker and subject: (one of these records, an older one, their cosine of at least
-    ``least``), the oldest of these first and for each the closest first.
+    """Derived facts of one speaker and subject, one of them of these: (the later, the older, their cosine of at least
+    ``least``), the oldest of these first and for each the closest first. Of those newer than one of these only with
+    ``newer``: as a rule they are compared when they are read themselves.
     """
     async with database.read() as tx:
         rows = await tx.fetch_all(
@@ -70,9 +77,9 @@ async def close_pairs(
                 " where v.memory_id = %(memory)s and v.derived and v.type = 'fact' and v.invalidated_at is null"
                 " and v.valid_to is null and e.generation = %(generation)s and {settled}"
                 " order by v.created_at desc, v.record_id desc limit %(most)s)"
-                " select n.record_id as later, o.record_id as older, o.cosine"
+                " select n.record_id as one, o.record_id as other, o.cosine"
                 " from facts n cross join lateral (select f.record_id, 1 - (n.vector <=> f.vector) as cosine from facts f"
-                " where (f.created_at, f.record_id) < (n.created_at, n.record_id)"
+                " where f.record_id <> n.record_id and (%(newer)s or (f.created_at, f.record_id) < (n.created_at, n.record_id))"
                 " and f.speaker is not distinct from n.speaker and f.subject is not distinct from n.subject"
                 " and 1 - (n.vector <=> f.vector) >= %(least)s order by n.vector <=> f.vector limit 16) o"
                 " where n.record_id = any(%(records)s) order by n.created_at, n.record_id, o.cosine desc"
@@ -82,21 +89,30 @@ async def close_pairs(
                 "generation": generation,
                 "most": MOST_COMPARED,
                 "least": least,
+                "newer": newer,
                 "records": list(record_ids),
             },
         )
-        ids = sorted({row[name] for row in rows for name in ("later", "older")})
+        ids = sorted({row[name] for row in rows for name in ("one", "other")})
         read = await tx.fetch_all(
             _SELECT + " from version v where v.memory_id = %s and v.record_id = any(%s)"
             " and v.invalidated_at is null",
             (memory_id, ids),
         )
     facts = {row["record_id"]: row for row in read}
-    return [
-        (facts[row["later"]], facts[row["older"]], row["cosine"])
+    pairs = [
+        (facts[row["one"]], facts[row["other"]], row["cosine"])
         for row in rows
-        if row["later"] in facts and row["older"] in facts
+        if row["one"] in facts and row["other"] in facts
     ]
+    return [
+        (one, other, cosine) if _written(one) > _written(other) else (other, one, cosine)
+        for one, other, cosine in pairs
+    ]
+
+
+def _written(fact: Row) -> tuple[datetime, str]:
+    return fact["created_at"], fact["record_id"]
 
 
 async def expired(database: Database, memory_id: str, at: datetime, limit: int) -> list[Row]:

@@ -136,6 +136,7 @@ def _run(row: Row, reversal: Reversal | None) -> Run:
         budget=Budget(row["budget_limit"], row["budget_unit"], row["exhausted"]),
         written_by=WRITER,
         error=row["error"],
+        degraded=tuple(row["degraded"]),
         reversal=reversal,
     )
 

@@ -75,30 +75,42 @@ class Summaries:
             [(memory_id, key, at, at) for key, at in found],
         )
 
-    async def next(self, pen: Pen) -> Row | None:
-        """A session or day that grew, the oldest first."""
+    async def next(self, pen: Pen, tried: Sequence[str]) -> Row | None:
+        """A session or day that grew and is none of ``tried``: what has failed least first, then the oldest."""
         async with pen.database.read() as tx:
             return await tx.fetch_one(
-                "select * from summary_group where memory_id = %s and pending order by last_at, group_key limit 1",
-                (pen.memory_id,),
+                "select * from summary_group where memory_id = %s and pending and group_key <> all(%s)"
+                " order by attempts, last_at, group_key limit 1",
+                (pen.memory_id, list(tried)),
             )
 
-    async def write(self, pen: Pen, group: Row) -> int:
-        """Its note, if there is enough to sum up; answers how many episodes were looked at."""
+    async def write(self, pen: Pen, group: Row) -> bool:
+        """Its note, if there is enough to sum up. False when no vectors can be had: it stays as it is for a later run."""
         episodes = await self._episodes(pen, group)
         said = await asyncio.to_thread(_spoken, episodes) if len(episodes) >= self._least else []
         vectors = await self._vectors.of_all([one.text for one in said])
-        chosen = _central(said, vectors) if said and vectors is not None else []
+        if vectors is None:
+            await self._failed(pen, group)
+            return False
+        chosen = _central(said, vectors) if said else []
         draft = _draft(group["group_key"], chosen) if chosen else None
         async with pen.database.begin() as tx:
             await pen.hold(tx)
             if draft is not None:
                 await self._put(tx, pen, group, draft, _note_id(pen.memory_id, group["group_key"], episodes))
             await tx.execute(
-                "update summary_group set pending = false where memory_id = %s and group_key = %s and last_at = %s",
+                "update summary_group set pending = false, attempts = 0 where memory_id = %s and group_key = %s and last_at = %s",
                 (pen.memory_id, group["group_key"], group["last_at"]),
             )
-        return len(episodes)
+        return True
+
+    async def _failed(self, pen: Pen, group: Row) -> None:
+        async with pen.database.begin() as tx:
+            await pen.hold(tx)
+            await tx.execute(
+                "update summary_group set attempts = attempts + 1 where memory_id = %s and group_key = %s",
+                (pen.memory_id, group["group_key"]),
+            )
 
     async def _episodes(self, pen: Pen, group: Row) -> list[Record]:
         async with pen.database.read() as tx:

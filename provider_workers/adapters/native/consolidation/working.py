@@ -6,14 +6,14 @@ before it is found done.
 """
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from opentelemetry import trace
 from psycopg import sql
 
-from provider_workers.adapters.native.consolidation import finding, rules
+from provider_workers.adapters.native.consolidation import finding, late, rules
 from provider_workers.adapters.native.consolidation.due import settled
 from provider_workers.adapters.native.consolidation.pen import LostError, Pen
 from provider_workers.adapters.native.consolidation.summaries import Summaries
@@ -37,6 +37,8 @@ _MOST_EPOCHS: Final = 10
 _BATCH: Final = 64
 _BEGINNING: Final = datetime.min.replace(tzinfo=UTC)
 _AGAIN_S: Final = 1.0
+_NOT_COMPARED: Final = ["changed:embedding_pending", "similar:embedding_pending"]
+_NO_SUMMARY: Final = "summary:embedding_unavailable"
 _LOCK: Final = 0x636F6E73  # "cons": runs are taken one after another
 
 _tracer: Final = telemetry.tracer(__name__)
@@ -70,6 +72,8 @@ class _Spent:
     changes: int
     through: datetime
     ceiling: datetime
+    left: set[str] = field(default_factory=set[str])
+    """What could not be done and why, as the run says it."""
 
     @property
     def worked(self) -> float:
@@ -198,11 +202,40 @@ class Working:
         spent.check()
         while await self._batch(pen, spent):
             spent.check()
+        while await self._catch_up(pen, spent):
+            spent.check()
         await self._close_expired(pen, spent)
-        while self._summaries.on and (group := await self._summaries.next(pen)) is not None:
+        if self._summaries.on:
+            await self._sum_up(pen, spent)
+
+    async def _catch_up(self, pen: Pen, spent: _Spent) -> bool:
+        """Compare what an earlier run, or this one, had to leave for want of a vector; False when that is done."""
+        async with self._database.read() as tx:
+            record_ids = await late.caught_up(tx, pen.memory_id, pen.generation, spent.room())
+        if not record_ids:
+            return False
+        await self._compare(pen, spent, record_ids, newer=True)
+        async with self._database.begin() as tx:
+            await pen.hold(tx)
+            await late.compared(tx, pen.memory_id, record_ids)
+            spent.records += len(record_ids)
+            await tx.execute(
+                "update consolidation set records = %s, worked_s = %s where memory_id = %s and run_id = %s",
+                (spent.records, spent.worked, pen.memory_id, pen.run_id),
+            )
+        return True
+
+    async def _sum_up(self, pen: Pen, spent: _Spent) -> None:
+        """Sessions and days that grew. Once nobody answers with vectors the others are left as they are, too."""
+        tried = list[str]()
+        while (group := await self._summaries.next(pen, tried)) is not None:
             spent.check()
             before = await self._changes_of(pen)
-            await self._summaries.write(pen, group)
+            tried.append(group["group_key"])
+            if not await self._summaries.write(pen, group):
+                spent.left.add(_NO_SUMMARY)
+                if self._vectors.away:
+                    return
             spent.changes += await self._changes_of(pen) - before
 
     async def _batch(self, pen: Pen, spent: _Spent) -> bool:
@@ -216,10 +249,14 @@ class Working:
         for later, oldest in await finding.stated_twice(self._database, pen.memory_id, digests):
             await self._replace(pen, spent, later, oldest, "duplicate")
         derived = [row["record_id"] for row in rows if row["derived"] and row["type"] == "fact"]
+        waiting = list[str]()
         if derived and self._alike <= 1:
+            async with self._database.read() as tx:
+                waiting = await late.uncompared(tx, pen.memory_id, derived, pen.generation)
             await self._compare(pen, spent, derived)
         async with self._database.begin() as tx:
             await pen.hold(tx)
+            await late.put_off(tx, pen.memory_id, waiting)
             episodes = [row for row in rows if row["type"] == "episode"]
             if self._summaries.on:
                 await self._summaries.note(tx, pen.memory_id, episodes)
@@ -260,11 +297,12 @@ class Working:
                 ),
             )
 
-    async def _compare(self, pen: Pen, spent: _Spent, record_ids: list[str]) -> None:
+    async def _compare(self, pen: Pen, spent: _Spent, record_ids: list[str], *, newer: bool = False) -> None:
         """Derived facts that say the same, or give one thing another value."""
         closed = set[str]()
+        least = min(self._near, self._alike)
         pairs = await finding.close_pairs(
-            self._database, pen.memory_id, record_ids, pen.generation.name, min(self._near, self._alike)
+            self._database, pen.memory_id, record_ids, pen.generation.name, least, newer=newer
         )
         for later, older, cosine in pairs:
             if later["record_id"] in closed or older["record_id"] in closed:
@@ -312,9 +350,21 @@ class Working:
         async with self._database.begin() as tx:
             await pen.hold(tx)
             ended = await tx.fetch_one(
-                "update consolidation set status = %s, exhausted = %s, worked_s = %s, finished_at = clock_timestamp(),"
-                " through = case when %s then ceiling else through end where memory_id = %s and run_id = %s returning *",
-                (status, exhausted, spent.worked, status == "completed", pen.memory_id, pen.run_id),
+                "update consolidation c set status = %s, exhausted = %s, worked_s = %s, finished_at = clock_timestamp(),"
+                " through = case when %s then ceiling else through end, degraded = %s::text[] || case when exists (select"
+                " from consolidation_late l join version v using (memory_id, record_id) where l.memory_id = c.memory_id"
+                " and v.invalidated_at is null) then %s::text[] else '{}' end"
+                " where memory_id = %s and run_id = %s returning *",
+                (
+                    status,
+                    exhausted,
+                    spent.worked,
+                    status == "completed",
+                    sorted(spent.left),
+                    _NOT_COMPARED,
+                    pen.memory_id,
+                    pen.run_id,
+                ),
             )
             await settled(tx, pen.memory_id, pen.run_id)
         if ended is not None:
