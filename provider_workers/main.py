@@ -103,7 +103,7 @@ async def build(settings: Settings) -> AsyncGenerator[Wiring]:
         yield Wiring(
             servicers=[register],
             service_names=_SERVICES,
-            background=[jobs.work, native.lateness.watch],
+            background=[jobs.work, native.generations.watch, native.lateness.watch],
             ready=ready,
         )
 
@@ -181,6 +181,7 @@ def _options(settings: Settings, objects: Objects | None) -> Options:
         language=settings.native_language,
         embed_timeout_s=settings.native_embed_timeout_s,
         sweep_s=settings.native_sweep_s,
+        model_given_up_s=settings.native_model_given_up_s,
         prime_tokens=settings.native_prime_tokens,
         abstain_below=settings.native_abstain_below,
         keep_jobs_days=settings.native_keep_jobs_days,

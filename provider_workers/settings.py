@@ -2,13 +2,14 @@
 
 from typing import Literal
 
-from pydantic import Field, SecretStr
+from pydantic import Field
 
+from provider_workers.adapters.native.generations import GIVEN_UP_S
 from provider_workers.adapters.native.languages import DETECT, Setting
-from service_kit.settings import EmbeddingSettings, ObjectSettings
+from service_kit.settings import DerivationSettings, EmbeddingSettings, ObjectSettings
 
 
-class Settings(EmbeddingSettings, ObjectSettings):
+class Settings(EmbeddingSettings, DerivationSettings, ObjectSettings):
     """Settings of provider_workers."""
 
     native_derivation: Literal["none", "rules", "model"] = Field(
@@ -16,14 +17,6 @@ class Settings(EmbeddingSettings, ObjectSettings):
         description="How the native provider derives facts from episodes: `rules` keeps the sentences that state"
         " something, as they were said; `model` asks the model at `GROVE_DERIVATION_BASE_URL`; `none` keeps the"
         " episodes alone.",
-    )
-    derivation_base_url: str | None = Field(
-        default=None,
-        description="OpenAI-compatible endpoint of the model that derives facts. It is sent what people say.",
-    )
-    derivation_api_key: SecretStr | None = Field(default=None, description="Its key.")
-    derivation_model: str | None = Field(
-        default=None, description="The deriving model's name; it must answer with JSON of a given schema."
     )
     native_derivation_tokens_per_day: int = Field(
         default=200_000,
@@ -47,6 +40,12 @@ class Settings(EmbeddingSettings, ObjectSettings):
     )
     native_sweep_s: float = Field(
         default=30.0, gt=0, description="How often records still without a vector are looked for."
+    )
+    native_model_given_up_s: float = Field(
+        default=GIVEN_UP_S,
+        ge=60,
+        description="Where workers have different embedding models: how long none has to have a newer one until those"
+        " of an older one make the vectors again.",
     )
     native_prime_tokens: int = Field(
         default=1200, ge=0, description="Tokens, estimated, that priming places for one memory at most."

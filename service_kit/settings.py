@@ -12,7 +12,15 @@ from typing import Literal, Self, TypeVar
 from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-__all__ = ["EmbeddingSettings", "ModelSettings", "ObjectSettings", "Settings", "SettingsError", "load"]
+__all__ = [
+    "DerivationSettings",
+    "EmbeddingSettings",
+    "ModelSettings",
+    "ObjectSettings",
+    "Settings",
+    "SettingsError",
+    "load",
+]
 
 
 class SettingsError(Exception):
@@ -192,6 +200,19 @@ class EmbeddingSettings(Settings):
     )
     embedding_model_dir: Path | None = Field(
         default=None, description="Files of the embedded sentence encoder."
+    )
+
+
+class DerivationSettings(Settings):
+    """For processes that derive facts with a model."""
+
+    derivation_base_url: str | None = Field(
+        default=None,
+        description="OpenAI-compatible endpoint of the model that derives facts. It is sent what people say.",
+    )
+    derivation_api_key: SecretStr | None = Field(default=None, description="Its key.")
+    derivation_model: str | None = Field(
+        default=None, description="The deriving model's name; it must answer with JSON of a given schema."
     )
 
 

@@ -5,42 +5,32 @@ import shutil
 import socket
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from importlib import metadata
-from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 from urllib.parse import urlsplit
 
 import psycopg
 import redis
 
+from service_kit.cli import models
+from service_kit.cli.finding import Finding
 from service_kit.embedded import ports, state
 from service_kit.embedded.errors import LaunchError
 from service_kit.embedded.home import Home, product_version
 from service_kit.embedded.postgres import find_pg_bin
 from service_kit.embedded.ready import is_ready
-from service_kit.embedded.settings import UpSettings, embedded_model
+from service_kit.embedded.settings import UpSettings
 from service_kit.embedded.valkey import find_valkey
 from service_kit.errors import GroveError
 from service_kit.objects.store import open_objects
 from service_kit.settings import ObjectSettings, SettingsError
 
-__all__ = ["Finding", "run"]
+__all__ = ["run"]
 
 _OLDEST_PYTHON: Final = (3, 11)
 _OLDEST_POSTGRES: Final = 150_000
 _LOW_DISK_BYTES: Final = 1024**3
 _CONNECT_S: Final = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One line of the report. ``note`` is neither good nor bad."""
-
-    verdict: Literal["ok", "FAIL", "note"]
-    subject: str
-    told: str
-    remedy: str | None = None
 
 
 def run(settings: UpSettings) -> int:
@@ -55,10 +45,11 @@ def run(settings: UpSettings) -> int:
         lambda: _postgres(settings, running),
         lambda: _redis(settings, running),
         lambda: _objects(settings, running),
-        lambda: _model(settings),
+        lambda: models.embedding(settings),
+        lambda: models.deriving(settings),
         lambda: _otlp(settings),
     ]
-    findings = [_checked(check) for check in checks] + _services(running)
+    findings = [_checked(check) for check in checks] + models.vectors(running) + _services(running)
     for one in findings:
         print(f"{one.verdict:<5} {one.subject:<10} {one.told}")
         if one.remedy is not None:
@@ -184,19 +175,6 @@ def _objects(settings: UpSettings, running: state.State | None) -> Finding:
     except GroveError as error:
         return Finding("FAIL", "files", f"the object store cannot be written: {error.__cause__}", remedy)
     return Finding("ok", "files", "the object store can be written")
-
-
-def _model(settings: UpSettings) -> Finding:
-    if settings.embedding_base_url is not None:
-        return Finding("ok", "embedding", f"{settings.embedding_model} at {settings.embedding_base_url}")
-    directory = settings.embedding_model_dir or embedded_model()
-    if not _has_files(directory):
-        return Finding("FAIL", "embedding", f"no sentence encoder in {directory}", "run `make setup`")
-    return Finding("ok", "embedding", f"embedded, {directory}")
-
-
-def _has_files(directory: Path) -> bool:
-    return directory.is_dir() and any(directory.iterdir())
 
 
 def _otlp(settings: UpSettings) -> Finding:

@@ -8,14 +8,14 @@ from typing import Final
 
 from pydantic import Field, SecretStr
 
-from service_kit.settings import EmbeddingSettings
+from service_kit.settings import DerivationSettings, EmbeddingSettings
 
 __all__ = ["UpSettings", "embedded_model", "environment"]
 
 _NOT_FOR_CHILDREN: Final = ("GROVE_ADMIN_TOKEN", "GROVE_ROLE_PASSWORD", "GROVE_URL", "GROVE_DATABASE_URL")
 
 
-class UpSettings(EmbeddingSettings):
+class UpSettings(EmbeddingSettings, DerivationSettings):
     """For the `grove` command: where the deployment lives and how it is reached."""
 
     home: Path | None = Field(

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
@@ -132,6 +133,14 @@ def test_the_doctor_finds_a_running_deployment_well(stack: Stack):
     assert "FAIL" not in done.stdout
     for name in SERVICES:
         assert f"ok    {name}" in done.stdout
+
+
+def test_the_doctor_says_how_many_vectors_of_which_model_are_waited_for(stack: Stack):
+    """The provider measures every few seconds, and tells its model at its start."""
+    deadline = time.monotonic() + 60
+    while "minilm" not in (told := stack.grove("doctor").stdout).partition("vectors")[2].partition("\n")[0]:
+        assert time.monotonic() < deadline, told
+        time.sleep(1)
 
 
 def test_a_token_made_at_the_command_line_works_until_it_is_revoked(stack: Stack):

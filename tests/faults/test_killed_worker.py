@@ -2,96 +2,22 @@
 derived twice and nothing is missing (sections 5.1 and 10)."""
 
 import asyncio
-import signal
-import subprocess
-import sys
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Generator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import psycopg
 import pytest
 
 from protos.common.v1 import record_pb2
 from protos.provider.v1 import provider_pb2 as wire
-from protos.provider.v1.provider_pb2_grpc import ProviderStub
-from provider_workers.settings import Settings
-from service_kit.embedded.ports import free_ports
-from service_kit.identity import PassportSigner, generate_keys, use_passport
 from service_kit.ids import new_id
-from service_kit.rpc import client
-from tests.fixtures.stack import environment as environment_of
+from tests.faults.worker import Process, calling, until
 
-if TYPE_CHECKING:
-    from protos.provider.v1.provider_pb2_grpc import ProviderAsyncStub
-
-ROOT = Path(__file__).parents[2]
 EPISODES, SENTENCES = 120, 3
 """Enough that deriving takes seconds."""
-
-
-class Process:
-    """`python -m provider_workers` on a database, with signs of life a test need not wait long for."""
-
-    def __init__(self, dsn: str, keys: Path, log: Path) -> None:
-        (self.port,) = free_ports(1)
-        self.log: Path = log
-        told = {
-            "GROVE_DATABASE_URL": dsn,
-            "GROVE_PASSPORT_KEYS_FILE": str(keys),
-            "GROVE_LISTEN": f"127.0.0.1:{self.port}",
-            "GROVE_OPS_LISTEN": "127.0.0.1:0",
-            "GROVE_JOBS_HEARTBEAT_S": "0.2",
-            "GROVE_JOBS_STALLED_AFTER_S": "1.5",
-            "GROVE_JOBS_POLL_S": "0.2",
-        }
-        with log.open("wb") as output:
-            self.process: subprocess.Popen[bytes] = subprocess.Popen(
-                [sys.executable, "-m", "provider_workers"],
-                cwd=ROOT,
-                env=environment_of(log.parent, told),
-                stdout=output,
-                stderr=subprocess.STDOUT,
-            )
-
-    def kill(self) -> None:
-        """As the kernel does when memory runs out: no goodbye."""
-        self.process.send_signal(signal.SIGKILL)
-        self.process.wait(10)
-
-
-@pytest.fixture
-def start(service_database: Callable[[str], str], tmp_path: Path) -> Generator[Callable[[], Process]]:
-    """Starts processes on one database; every one is gone after the test."""
-    dsn = service_database("provider")
-    private, public = generate_keys()
-    (tmp_path / "private.json").write_text(private)
-    (tmp_path / "public.json").write_text(public)
-    started = list[Process]()
-
-    def one() -> Process:
-        started.append(Process(dsn, tmp_path / "public.json", tmp_path / f"{len(started)}.log"))
-        return started[-1]
-
-    yield one
-    for process in started:
-        if process.process.poll() is None:
-            process.kill()
-
-
-@asynccontextmanager
-async def calling(process: Process, keys: Path) -> AsyncGenerator["ProviderAsyncStub"]:
-    """Its contract, called as Alice, once it answers."""
-    signer = PassportSigner(keys / "private.json")
-    async with client.channel(
-        f"127.0.0.1:{process.port}", Settings(), safe=["grovekeeper.provider.v1.Provider/Describe"]
-    ) as channel:
-        stub = ProviderStub(channel)
-        with use_passport(signer.sign("person:alice")):
-            await channel.channel_ready()
-            yield stub
 
 
 @contextmanager
@@ -111,21 +37,13 @@ def looking(dsn: str) -> Generator[Callable[[str], Any]]:
         yield value
 
 
-async def until(condition: Callable[[], bool], process: Process) -> None:
-    """Look again and again; a process that died says why."""
-    async with asyncio.timeout(90):
-        while not condition():
-            assert process.process.poll() is None, process.log.read_text()
-            await asyncio.sleep(0.02)
-
-
 def sentence(episode: int, place: int) -> str:
     return f"Sensor number {episode} in room {place} reports a normal temperature today."
 
 
 @pytest.mark.slow
 async def test_facts_are_derived_exactly_once_though_the_worker_is_killed_in_the_middle(
-    start: Callable[[], Process], service_database: Callable[[str], str], tmp_path: Path
+    start: Callable[..., Process], service_database: Callable[[str], str], tmp_path: Path
 ):
     dsn = service_database("provider")
     where = wire.Address(provider="native", memory_id=new_id("hmem"))
@@ -161,7 +79,7 @@ async def test_facts_are_derived_exactly_once_though_the_worker_is_killed_in_the
 
 @pytest.mark.slow
 async def test_an_observe_is_whole_or_not_there_when_the_process_is_killed_around_it(
-    start: Callable[[], Process], service_database: Callable[[str], str], tmp_path: Path
+    start: Callable[..., Process], service_database: Callable[[str], str], tmp_path: Path
 ):
     """Killed as soon as the episodes can be seen: the job that derives from them can be seen too."""
     dsn = service_database("provider")

@@ -14,6 +14,7 @@ from provider_workers.adapters.native.embedding.embedder import Embedder
 from provider_workers.adapters.native.erasing import Erasing
 from provider_workers.adapters.native.extraction import Extraction
 from provider_workers.adapters.native.files import Files
+from provider_workers.adapters.native.generations import GIVEN_UP_S, Generation, Generations
 from provider_workers.adapters.native.languages import DETECT, Languages, Setting
 from provider_workers.adapters.native.lateness import Lateness
 from provider_workers.adapters.native.model_derivation import ModelDerivation
@@ -68,6 +69,7 @@ class Options:
     language: Setting = DETECT
     embed_timeout_s: float = 3.0
     sweep_s: float = 30.0
+    model_given_up_s: float = GIVEN_UP_S
     prime_tokens: int = 1200
     abstain_below: float = 0.15
     keep_jobs_days: int = 30
@@ -94,7 +96,10 @@ class NativeProvider:
         options: Options,
         derived_by: Derive | ChatModel = derive,
     ) -> None:
-        vectors = Vectors(embedder, options.embed_timeout_s)
+        self.generations: Generations = Generations(
+            database, Generation(embedder.generation, embedder.dimension), options.model_given_up_s
+        )
+        vectors = Vectors(embedder, options.embed_timeout_s, self.generations)
         extraction = Extraction(max_bytes=options.extract_max_bytes, timeout_s=options.extract_timeout_s)
         self.capabilities: Capabilities = document(
             derives=options.derivation != "none", files=options.objects is not None

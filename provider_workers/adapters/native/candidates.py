@@ -10,11 +10,12 @@ from typing import Final
 
 from psycopg import sql
 
+from provider_workers.adapters.native.generations import Generation
 from provider_workers.adapters.native.lexemes import Search, masks
 from provider_workers.adapters.native.scope import Arguments, among
 from provider_workers.adapters.native.seen import BEST, Keys, Seen, keys_of
 from provider_workers.adapters.native.signals import Candidate, Counted, Pool, bits
-from provider_workers.adapters.native.vectors import Generation, Vector, literal
+from provider_workers.adapters.native.vectors import Vector, literal
 from provider_workers.adapters.native.wording import Wording
 from service_kit.db.tx import Row, Tx
 

@@ -215,7 +215,7 @@ class Derivation:
         await self._drop_known(memory_id, episodes)
         texts = [one.row["prefix"] + one.row["text"] for one in episodes]
         texts += [fact.text.whole for one in episodes for fact in one.facts or []]
-        vectors = await self._vectors.of_all(texts)
+        vectors = await self._vectors.all_to_keep(texts)
         of_facts = iter([None] * len(texts) if vectors is None else vectors[len(episodes) :])
         for place, one in enumerate(episodes):
             facts = [(fact, next(of_facts)) for fact in one.facts or []]

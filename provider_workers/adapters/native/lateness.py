@@ -16,14 +16,20 @@ from service_kit.errors import GroveError
 __all__ = ["Late", "Lateness"]
 
 _MEASURE_S: Final = 10.0
+_NEWEST: Final = (
+    "select name, exists (select from vector_generation o where o.place < n.place and not o.emptied) as others"
+    " from vector_generation n order by place desc limit 1"
+)
+"""The model that vectors are made with, and whether some of another may still have to be dropped."""
 _log: Final = logging.getLogger(__name__)
 
 
 @dataclass
 class Late:
-    """Versions that wait for a vector, and how long the oldest pending derivation has waited, in seconds."""
+    """Versions that wait for a vector, of which model, and how long the oldest pending derivation has waited, in seconds."""
 
     waiting: int = 0
+    generation: str = ""
     oldest_s: float = 0.0
 
 
@@ -31,7 +37,8 @@ _shown: Final = Late()
 
 
 def _read(_: CallbackOptions) -> Iterable[Observation]:
-    return [Observation(_shown.waiting)]
+    of = {semconv.GROVE_EMBEDDING_GENERATION: _shown.generation} if _shown.generation else {}
+    return [Observation(_shown.waiting, of)]
 
 
 telemetry.meter(__name__).create_observable_gauge(
@@ -68,7 +75,14 @@ class Lateness:
     async def measure(self) -> Late:
         """Measure once, for the gauges to show from then on."""
         async with self._database.read() as tx:
-            _shown.waiting = await tx.fetch_value("select count(*) from unembedded")
+            newest = await tx.fetch_one(_NEWEST)
+            waiting = await tx.fetch_value("select count(*) from unembedded")
+            _shown.generation = "" if newest is None else newest["name"]
+            if newest is not None and newest["others"]:
+                waiting += await tx.fetch_value(
+                    "select count(*) from embedding where generation <> %s", (_shown.generation,)
+                )
+            _shown.waiting = waiting
             _shown.oldest_s = await tx.fetch_value(
                 "select greatest(0, coalesce(extract(epoch from clock_timestamp()"
                 " - min(coalesce(retried_at, created_at))), 0))::float from job where status = 'pending'"

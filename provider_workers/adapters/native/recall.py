@@ -11,6 +11,7 @@ from psycopg import sql
 from provider_workers.adapters.native import words
 from provider_workers.adapters.native.candidates import Candidates
 from provider_workers.adapters.native.dates import spoken_of
+from provider_workers.adapters.native.generations import outdated
 from provider_workers.adapters.native.judging import Judged, judge, named
 from provider_workers.adapters.native.lexemes import Lexemes, Search, languages_of, lexed
 from provider_workers.adapters.native.ranking import Asked, Ranked, rank
@@ -18,7 +19,7 @@ from provider_workers.adapters.native.reading import filtered, fit, left_out
 from provider_workers.adapters.native.rows import COLUMNS, record_of
 from provider_workers.adapters.native.scope import Arguments, among, selected, visible
 from provider_workers.adapters.native.signals import Pool, Signals
-from provider_workers.adapters.native.vectors import Vectors, outdated
+from provider_workers.adapters.native.vectors import Vectors
 from provider_workers.domain.model import Found, Hit, Question
 from service_kit.db.pool import Database
 from service_kit.db.tx import Tx

@@ -8,8 +8,9 @@ from typing import Final, LiteralString
 import msgspec
 
 from provider_workers.adapters.native import words
+from provider_workers.adapters.native.generations import Generation
 from provider_workers.adapters.native.languages import ENGLISH, Languages
-from provider_workers.adapters.native.vectors import Generation, Vector, literal
+from provider_workers.adapters.native.vectors import Vector, literal
 from provider_workers.domain import errors
 from provider_workers.domain.model import Draft, Part, Record, Reference, Status, Writer
 from service_kit.db.tx import Row, Tx

@@ -3,39 +3,29 @@
 import asyncio
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
 from time import monotonic
 from typing import Final
-
-from psycopg import sql
 
 from provider_workers.adapters.native.embedding.embedder import Embedder
 from provider_workers.adapters.native.embedding.encoder import Vector
 from provider_workers.adapters.native.endpoint import AwayError
-from provider_workers.adapters.native.scope import Arguments, among
+from provider_workers.adapters.native.generations import Generation, Generations
 from service_kit.db.pool import Database
 from service_kit.db.tx import Row, Tx
 from service_kit.errors import GroveError
 
-__all__ = ["Generation", "Sweeper", "Vector", "Vectors", "literal", "outdated", "store"]
+__all__ = ["Sweeper", "Vector", "Vectors", "literal", "store"]
 
 _BATCH: Final = 32
 _MAX_FAILURES: Final = 3
 _PATIENCE_S: Final = 60.0
 _RENEWED: Final = 1_000
+_RENEW_S: Final = 60.0
 
 _Key = tuple[str, str, int, str]
 """Memory, record, version and generation of a vector."""
 
 _log: Final = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Generation:
-    """Model, dimension and preprocessing of the vectors written and searched now."""
-
-    name: str
-    dimension: int
 
 
 def literal(vector: Vector) -> str:
@@ -44,19 +34,22 @@ def literal(vector: Vector) -> str:
 
 
 class Vectors:
-    """The embedder, with a limit to how long anybody waits for it.
+    """The embedder, with a limit to how long anybody waits for it, and its generation among those of all workers.
 
     One that did not answer three times in a row is left alone for ``rest_s``: whoever asks meanwhile goes on at
     once without a vector, and the first to ask afterwards tries it.
     """
 
-    def __init__(self, embedder: Embedder, timeout_s: float, rest_s: float = 5.0) -> None:
+    def __init__(
+        self, embedder: Embedder, timeout_s: float, generations: Generations, rest_s: float = 5.0
+    ) -> None:
         self._embedder = embedder
         self._timeout_s = timeout_s
         self._rest_s = rest_s
         self._unanswered = 0
         self._rests_until = 0.0
-        self.generation: Generation = Generation(embedder.generation, embedder.dimension)
+        self.generations: Generations = generations
+        self.generation: Generation = generations.own
 
     @property
     def away(self) -> bool:
@@ -71,6 +64,14 @@ class Vectors:
             self._rests_until = monotonic() + self._rest_s
         found = await self.of_all([text], self._timeout_s)
         return None if found is None else found[0]
+
+    async def to_keep(self, text: str) -> Vector | None:
+        """The same for what is to be kept: None too where a newer model is in use, whose workers make it."""
+        return await self.of(text) if await self.generations.newest() else None
+
+    async def all_to_keep(self, texts: Sequence[str]) -> list[Vector] | None:
+        """:meth:`of_all`, likewise."""
+        return await self.of_all(texts) if await self.generations.newest() else None
 
     async def of_all(self, texts: Sequence[str], timeout_s: float = _PATIENCE_S) -> list[Vector] | None:
         """The texts' vectors, or None. It asks however often the embedder did not answer."""
@@ -126,14 +127,20 @@ class Sweeper:
     def __init__(self, database: Database, vectors: Vectors) -> None:
         self._database = database
         self._vectors = vectors
+        self._generations = vectors.generations
 
     async def run(self) -> None:
-        """One pass. An attempt is counted before it is made: text that makes the embedder fail goes to the end
-        of the line, where it is tried alone.
+        """One pass, by a worker with the newest model; another leaves everything to those. An attempt is counted
+        before it is made: text that makes the embedder fail goes to the end of the line, where it is tried alone.
         """
-        await self._renew()
-        failures = 0
-        while failures < _MAX_FAILURES:
+        if not await self._generations.tell():
+            return
+        failures, renew_at = 0, 0.0
+        while failures < _MAX_FAILURES and await self._generations.newest():
+            # A pass over many takes hours, and workers that had not heard of this model may have written meanwhile.
+            if monotonic() >= renew_at:
+                await self._renew()
+                renew_at = monotonic() + _RENEW_S
             batch = await self._next()
             if not batch:
                 return
@@ -164,22 +171,19 @@ class Sweeper:
             )
 
     async def _renew(self) -> None:
-        """When the generation changed, put every version with a vector of another in line; words find it meanwhile.
-        A batch is a transaction, and what is done is gone: a walk that is killed is begun again by the next.
+        """Put every version with a vector of another generation in line; words find it meanwhile. A batch is a
+        transaction, and what is done is gone: a walk that is killed is begun again by the next.
         """
-        name = self._vectors.generation.name
-        async with self._database.begin() as tx:
-            await tx.execute(
-                "insert into embedding_generation (generation) values ('') on conflict do nothing"
-            )
-            if await tx.fetch_value("select generation from embedding_generation") == name:
-                return
-        after, total = ("", "", 0, ""), 0
+        leaving = await self._generations.leaving()
+        if not leaving.names:
+            return
+        name, after, total, whole = self._vectors.generation.name, ("", "", 0, ""), 0, True
         while batch := await self._walk(after):
-            total += await self._outdate([key for key in batch if key[3] != name])
-            after = batch[-1]
-        async with self._database.begin() as tx:
-            await tx.execute("update embedding_generation set generation = %s", (name,))
+            old = [key for key in batch if key[3] != name]
+            dropped = await self._outdate(old)
+            total, whole, after = total + dropped, whole and dropped == len(old), batch[-1]
+        if whole:
+            await self._generations.left(leaving)
         if total:
             _log.warning("the embedding model changed: %d versions get new vectors in the background", total)
 
@@ -216,17 +220,3 @@ class Sweeper:
                 " select count(*) from gone",
                 (memory_ids, record_ids, versions, generations, self._vectors.generation.name),
             )
-
-
-async def outdated(tx: Tx, memory_ids: Sequence[str], generation: Generation) -> bool:
-    """Whether the memories hold vectors of another generation, which are not searched. But for the time of a
-    change there are none, and only that is looked at.
-    """
-    name = generation.name
-    if await tx.fetch_value("select generation from embedding_generation") == name:
-        return False
-    bind = Arguments()
-    statement = sql.SQL(
-        "select exists (select from embedding where memory_id {} and generation <> {})"
-    ).format(among(memory_ids, bind), bind(name))
-    return await tx.fetch_value(statement, bind.values)

@@ -229,7 +229,7 @@ class Writing:
     async def _prepare(self, draft: Draft) -> _Prepared:
         observed_at = datetime.now(UTC) if draft.type == "episode" else None
         text = await index(draft, self._languages, observed_at)
-        return _Prepared(draft, text, await self._vectors.of(text.whole))
+        return _Prepared(draft, text, await self._vectors.to_keep(text.whole))
 
     async def _prepare_change(
         self, memory_id: str, record_id: str, how: Callable[[Row], Draft]

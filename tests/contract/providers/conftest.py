@@ -20,6 +20,7 @@ from service_kit.jobs import Jobs
 from service_kit.objects.store import Objects, open_objects
 from service_kit.settings import ObjectSettings
 from tests.contract.providers.subject import Subject
+from tests.fixtures.embeddings import Endpoint, serving
 
 
 @pytest.fixture(scope="session")
@@ -43,6 +44,13 @@ async def database(provider_settings: Settings) -> AsyncGenerator[Database]:
     """That database."""
     async with connect(provider_settings, "provider") as opened:
         yield opened
+
+
+@pytest_asyncio.fixture
+async def endpoint() -> AsyncGenerator[Endpoint]:
+    """An embeddings endpoint over HTTP."""
+    async with serving() as made:
+        yield made
 
 
 class Bench:

@@ -1,10 +1,8 @@
 """A run with the embeddings endpoint away (Memories, section 9.2): the exact part is done, the rest is said and made up for."""
 
 import asyncio
-from collections.abc import AsyncGenerator
 
 import pytest
-import pytest_asyncio
 
 from provider_workers.adapters.native.adapter import Options
 from provider_workers.adapters.native.consolidation.keeper import Tidy
@@ -15,7 +13,8 @@ from service_kit.db.pool import Database
 from tests.contract.providers.conftest import Bench
 from tests.contract.providers.subject import ALICE, Subject, episode
 from tests.contract.providers.test_consolidation import ANNA, DAY, OCTOBER, active, changes, run
-from tests.contract.providers.test_native_endpoint import Endpoint, sweep
+from tests.contract.providers.test_native_endpoint import sweep
+from tests.fixtures.embeddings import Endpoint
 
 SESSION = b'{"speaker":"Anna","session_id":"s1"}'
 COMPARING = ("changed:embedding_pending", "similar:embedding_pending")
@@ -25,15 +24,6 @@ WEATHER = (
     "Everybody at the harbour stays inside.",
 )
 SUMMING = "summary:embedding_unavailable"
-
-
-@pytest_asyncio.fixture
-async def endpoint() -> AsyncGenerator[Endpoint]:
-    made = Endpoint()
-    await made.start()
-    yield made
-    await made.aclose()
-    await made.die()
 
 
 @pytest.fixture

@@ -22,7 +22,6 @@ from provider_workers.adapters.native.derivation import Derivation
 from provider_workers.adapters.native.endpoint import RetryPolicy
 from provider_workers.adapters.native.languages import Languages
 from provider_workers.adapters.native.model_derivation import ModelDerivation
-from provider_workers.adapters.native.vectors import Vectors
 from provider_workers.domain.model import Draft, Include, Job, Page, Part, Record, Stamp
 from provider_workers.domain.work import BackgroundWork
 from provider_workers.settings import Settings
@@ -31,6 +30,7 @@ from service_kit.ids import new_id
 from service_kit.jobs import Jobs
 from tests.contract.providers.conftest import Bench
 from tests.contract.providers.subject import ALICE, Subject, derived_from, episode, text_of
+from tests.fixtures.embeddings import vectors_of
 
 KEY = "sk-never-shown"
 RETRY = RetryPolicy(attempts=2, timeout=0.5, first_wait=0.01, longest_wait=0.05, total=2.0, obey=True)
@@ -508,8 +508,8 @@ async def test_a_job_that_runs_again_states_nothing_twice_and_asks_nothing(
         await tx.execute("update job set status = 'pending'")
     jobs = Jobs("provider", provider_settings)
     languages = Languages("english")
-    again = ModelDerivation(database, Vectors(bench.encoder, 3.0), chat, 0, languages)
-    await Derivation(database, Vectors(bench.encoder, 3.0), jobs, again, languages).run(
+    again = ModelDerivation(database, vectors_of(database, bench.encoder, 3.0), chat, 0, languages)
+    await Derivation(database, vectors_of(database, bench.encoder, 3.0), jobs, again, languages).run(
         {"memory_id": memory, "job_id": job.id}
     )
     done = await subject.adapter.job(memory, job.id)

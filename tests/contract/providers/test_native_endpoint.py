@@ -1,110 +1,29 @@
 """The native provider on an embeddings endpoint over HTTP that dies, hangs, comes back, or gives way to another."""
 
 import asyncio
-import re
-import socket
-import zlib
-from collections.abc import AsyncGenerator, Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import psycopg
 import pytest
-import pytest_asyncio
-import uvicorn
 from pydantic import SecretStr
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import JSONResponse
-from starlette.routing import Route
 
 from provider_workers.adapters.native import vectors as module
 from provider_workers.adapters.native.adapter import Options
 from provider_workers.adapters.native.embedding.remote import OpenAIEmbedder
-from provider_workers.adapters.native.endpoint import RetryPolicy
 from provider_workers.adapters.native.lateness import Lateness
-from provider_workers.adapters.native.vectors import Sweeper, Vectors
+from provider_workers.adapters.native.vectors import Sweeper
 from provider_workers.settings import Settings
 from service_kit.db.pool import Database, connect
 from tests.contract.providers.conftest import Bench
 from tests.contract.providers.subject import Subject, episode, found
+from tests.fixtures.embeddings import Endpoint, vectors_of
 
 PENDING, AWAY = "query:embedding_pending", "query:embedding_unavailable"
-RETRY = RetryPolicy(attempts=1, timeout=5.0, total=5.0)
 ZEBRA = "The zebra enclosure opens at nine."
-MEANT = {"striped": "zebra"}
-"""What this endpoint's models take for the same word."""
-
-
-class Endpoint:
-    """``POST /v1/embeddings``: every word is a direction. ``hang_after``: how many requests are answered; ``refused``: a
-    word it answers 400 to.
-    """
-
-    def __init__(self) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.port: int = free.getsockname()[1]
-        self._made: list[OpenAIEmbedder] = []
-        self.requests: list[dict[str, Any]] = []
-        self.hang_after: int | None = None
-        self.refused: str = ""
-        self.let_go: asyncio.Event = asyncio.Event()
-        self.hanging: asyncio.Event = asyncio.Event()
-
-    async def start(self) -> None:
-        app = Starlette(routes=[Route("/v1/embeddings", self._answer, methods=["POST"])])
-        self._server = uvicorn.Server(uvicorn.Config(app, log_level="critical", lifespan="off", ws="none"))
-        listener = socket.create_server(("127.0.0.1", self.port))
-        self._serving = asyncio.create_task(self._serve(listener))
-
-    async def _serve(self, listener: socket.socket) -> None:
-        with listener:
-            await self._server.serve(sockets=[listener])
-
-    async def die(self) -> None:
-        self.let_go.set()
-        self._server.should_exit = True
-        await self._serving
-
-    def embedder(self, model: str, dimension: int) -> OpenAIEmbedder:
-        url = f"http://127.0.0.1:{self.port}/v1"
-        self._made.append(OpenAIEmbedder(url, model, dimension=dimension, retry=RETRY))
-        return self._made[-1]
-
-    async def aclose(self) -> None:
-        for one in self._made:
-            await one.aclose()
-
-    async def _answer(self, request: Request) -> JSONResponse:
-        body: dict[str, Any] = await request.json()
-        self.requests.append(body)
-        if self.hang_after is not None and len(self.requests) > self.hang_after:
-            self.hanging.set()
-            await self.let_go.wait()
-        if self.refused and any(self.refused in text for text in body["input"]):
-            return JSONResponse({"error": {"message": "no"}}, 400)
-        dimension = int(body["model"].rpartition("-")[2])
-        items = [{"index": at, "embedding": _of(text, dimension)} for at, text in enumerate(body["input"])]
-        return JSONResponse({"data": items})
-
-
-def _of(text: str, dimension: int) -> list[float]:
-    made = [0.001] * dimension
-    for word in re.findall(r"[a-z]{4,}", text.lower()):
-        made[zlib.crc32(MEANT.get(str(word), str(word)).encode()) % dimension] += 1.0
-    return made
-
-
-@pytest_asyncio.fixture
-async def endpoint() -> AsyncGenerator[Endpoint]:
-    made = Endpoint()
-    await made.start()
-    yield made
-    await made.aclose()
-    await made.die()
 
 
 async def sweep(database: Database, embedder: OpenAIEmbedder) -> None:
-    await Sweeper(database, Vectors(embedder, 0.3)).run()
+    await Sweeper(database, vectors_of(database, embedder, 0.3)).run()
 
 
 def native(bench: Bench, embedder: OpenAIEmbedder) -> Subject:
@@ -131,9 +50,11 @@ async def test_an_endpoint_that_dies_and_returns_loses_no_write_and_no_vector(
     assert (found(back), back.degraded) == ([ZEBRA], ())
 
 
-async def test_an_endpoint_that_hangs_costs_its_timeout_three_times_and_not_at_every_call(endpoint: Endpoint):
+async def test_an_endpoint_that_hangs_costs_its_timeout_three_times_and_not_at_every_call(
+    endpoint: Endpoint, database: Database
+):
     endpoint.hang_after = 0
-    vectors = Vectors(endpoint.embedder("model-97", 97), 0.1, rest_s=0.5)
+    vectors = vectors_of(database, endpoint.embedder("model-97", 97), 0.1, rest_s=0.5)
     for _ in range(3):
         assert await vectors.of("zebra") is None
     async with asyncio.timeout(0.1):
@@ -149,8 +70,8 @@ async def test_an_endpoint_that_hangs_costs_its_timeout_three_times_and_not_at_e
     assert await vectors.of("lion") is not None
 
 
-async def test_a_text_the_endpoint_refuses_is_no_sign_that_it_is_away(endpoint: Endpoint):
-    vectors = Vectors(endpoint.embedder("model-97", 96), 0.3, rest_s=60)
+async def test_a_text_the_endpoint_refuses_is_no_sign_that_it_is_away(endpoint: Endpoint, database: Database):
+    vectors = vectors_of(database, endpoint.embedder("model-97", 96), 0.3, rest_s=60)
     for _ in range(5):
         assert await vectors.of("zebra") is None
     assert len(endpoint.requests) == 5
@@ -189,7 +110,7 @@ async def test_another_model_that_is_interrupted_goes_on_from_what_is_left(
 async def _interrupted(endpoint: Endpoint, database: Database, embedder: OpenAIEmbedder, killed: str) -> None:
     """A pass that ends as a process does: in its second batch, without a chance to tidy."""
     if "dropped" in killed:
-        sweeper, walked = Sweeper(database, Vectors(embedder, 0.3)), 0
+        sweeper, walked = Sweeper(database, vectors_of(database, embedder, 0.3)), 0
         real = sweeper._outdate
 
         async def once(keys: Sequence[tuple[str, str, int, str]]) -> int:

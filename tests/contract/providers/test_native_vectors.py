@@ -9,12 +9,13 @@ import pytest
 from provider_workers.adapters.native.adapter import Options
 from provider_workers.adapters.native.embedding.encoder import Vector
 from provider_workers.adapters.native.embedding.local import LocalEmbedder
-from provider_workers.adapters.native.vectors import Sweeper, Vectors
+from provider_workers.adapters.native.vectors import Sweeper
 from provider_workers.domain.model import Include, Stamp
 from service_kit.db.pool import Database
 from service_kit.errors import GroveError
 from tests.contract.providers.conftest import Bench
 from tests.contract.providers.subject import ALICE, Subject, episode, found
+from tests.fixtures.embeddings import vectors_of
 
 PENDING = "query:embedding_pending"
 
@@ -56,7 +57,7 @@ def native(bench: Bench, moody: Moody) -> Subject:
 
 
 def sweeper(database: Database, moody: Moody) -> Sweeper:
-    return Sweeper(database, Vectors(moody, 0.2))
+    return Sweeper(database, vectors_of(database, moody, 0.2))
 
 
 @pytest.mark.parametrize("trouble", ["down", "slow"])

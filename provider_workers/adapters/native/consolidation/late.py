@@ -7,7 +7,7 @@ with what is older and what is newer. One whose vector cannot be made keeps nobo
 from collections.abc import Sequence
 from typing import Final
 
-from provider_workers.adapters.native.vectors import Generation, outdated
+from provider_workers.adapters.native.generations import Generation, outdated
 from service_kit.db.tx import Tx
 
 __all__ = ["caught_up", "compared", "put_off", "uncompared"]

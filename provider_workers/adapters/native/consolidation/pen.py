@@ -11,9 +11,9 @@ from typing import Final
 import msgspec
 
 from provider_workers.adapters.native.consolidation.runs import WRITER
+from provider_workers.adapters.native.generations import Generation
 from provider_workers.adapters.native.moments import now
 from provider_workers.adapters.native.rows import NewVersion, append, close, hold_sources
-from provider_workers.adapters.native.vectors import Generation
 from provider_workers.domain.model import Status
 from service_kit.db.pool import Database
 from service_kit.db.tx import Row, Tx
