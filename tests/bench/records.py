@@ -1,7 +1,8 @@
 """Memories full of records: a Postgres of their own and a native provider on it, in this process.
 
-The rows are written by SQL, in the shape the provider writes them. Their vectors are taken in turns from a pool
-of random ones: an exact search takes as long, whatever they are.
+The rows are written by SQL, in the shape the provider writes them. Each says something common and ten words of
+20,000, of which a few are frequent and most are rare. Their vectors are taken in turns from a pool of random ones: an
+exact search takes as long, whatever they are.
 """
 
 import asyncio
@@ -24,13 +25,13 @@ from service_kit.db.pool import connect
 from service_kit.jobs import Jobs
 from tests.fixtures.parts import embedded_postgres
 
-__all__ = ["Filled", "Heap", "filled", "memory_id", "record_id"]
+__all__ = ["Filled", "Heap", "fill", "filled", "memory_id", "record_id"]
 
 _PASSWORD: Final = "bench"
 _POOL: Final = 1_000
 
 _VECTORS: Final[LiteralString] = """
-    create unlogged table pool as
+    create unlogged table if not exists pool as
     select n, (select array_agg(random() - 0.5 + 0 * n + 0 * s) from generate_series(1, 384) s)::halfvec as vector
     from generate_series(0, 999) n
 """
@@ -52,7 +53,9 @@ _VERSIONS: Final[LiteralString] = """
     from (select made.*, v, format('%s prefers %s on day %s of version %s',
             (array['Alice', 'Bob', 'Carol', 'Dan', 'Eve'])[1 + n % 5],
             (array['tea', 'the train to Oslo', 'early meetings', 'the blue design', 'quiet offices', 'old maps',
-                   'rye bread'])[1 + n % 7], n, v) as said
+                   'rye bread'])[1 + n % 7], n, v) || (
+                select string_agg(' term' || floor(exp(random() * ln(20000)))::int, '')
+                from generate_series(1, 10) s where s > 0 * n + 0 * v) as said
           from made, generate_series(1, versions) v) said
 """
 _EMBEDDINGS: Final[LiteralString] = """
@@ -100,7 +103,7 @@ async def filled(heaps: Sequence[Heap]) -> AsyncGenerator[Filled]:
         embedder = LocalEmbedder(default_model_dir())
         await embedder.warm()
         stack.push_async_callback(embedder.aclose)
-        await asyncio.to_thread(_fill, owner, heaps, embedder.generation)
+        await asyncio.to_thread(fill, owner, heaps, embedder.generation)
         settings = Settings(
             database_url=SecretStr(make_conninfo(owner, user="grove_provider", password=_PASSWORD))
         )
@@ -111,7 +114,8 @@ async def filled(heaps: Sequence[Heap]) -> AsyncGenerator[Filled]:
         yield Filled(provider, bare, embedder.generation)
 
 
-def _fill(owner: str, heaps: Sequence[Heap], generation: str) -> None:
+def fill(owner: str, heaps: Sequence[Heap], generation: str) -> None:
+    """Write the heaps, in the database its owner reaches."""
     with psycopg.connect(owner, autocommit=True) as connection:
         connection.execute("set search_path = provider, extensions")
         connection.execute("set synchronous_commit = off")
