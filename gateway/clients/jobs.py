@@ -47,6 +47,7 @@ class JobsClient:
 def _job(message: record_pb2.Job) -> schema.BackgroundJob:
     return schema.BackgroundJob(
         id=message.id,
+        kind=message.kind,
         memory_id=message.memory_id,
         status=message.status,
         created_at=moment(message.created_at),

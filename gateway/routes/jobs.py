@@ -17,7 +17,7 @@ def routes(on: FastAPI, jobs: JobsClient) -> None:
 
     @on.get("/v1/grovekeeper/jobs", openapi_extra=describe(schema.Jobs, query=schema.ListJobs))
     async def list_jobs(request: Request) -> Response:
-        """Derivations of every memory, newest first."""
+        """Derivations and consolidation runs of every memory, newest first."""
         return answer(await jobs.list(query(request, schema.ListJobs)))
 
     @on.post("/v1/grovekeeper/jobs/{job_id}/retry", openapi_extra=describe(schema.BackgroundJob))

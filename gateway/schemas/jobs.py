@@ -11,7 +11,7 @@ __all__ = ["BackgroundJob", "Backlog", "Jobs", "ListJobs"]
 
 
 class ListJobs(Ask, kw_only=True, frozen=True):
-    """Query of ``GET /v1/grovekeeper/jobs``; ``status`` absent: pending and failed ones."""
+    """Query of ``GET /v1/grovekeeper/jobs``; ``status`` absent: all but completed and stopped ones."""
 
     status: list[str] = msgspec.field(default_factory=list[str])
     limit: Whole = 0
@@ -19,13 +19,15 @@ class ListJobs(Ask, kw_only=True, frozen=True):
 
 
 class BackgroundJob(Answer, kw_only=True, frozen=True):
-    """A derivation; null where there is nothing to say.
+    """A derivation or a consolidation run (``kind``); null where there is nothing to say.
 
-    ``runs`` counts its attempts since it was written or retried, ``quarantined_episodes`` the episodes it set
-    aside; ``reason`` says in a sentence why it failed.
+    ``status`` of a derivation is ``pending``, ``completed`` or ``failed``; of a run as section 9.2 has it. ``runs`` counts
+    its attempts since it was written or retried, ``quarantined_episodes`` the episodes it set aside; ``reason`` says in
+    a sentence why it failed, what it waits for, or what a run had to leave.
     """
 
     id: str
+    kind: str
     object: Literal["grovekeeper.job"] = "grovekeeper.job"
     memory_id: str
     status: str

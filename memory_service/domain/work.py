@@ -53,7 +53,7 @@ class BackgroundWork:
         self._acts = acts
 
     async def list(self, statuses: Sequence[str], page: Page) -> JobPage:
-        """Jobs of every memory, newest first; without ``statuses`` those pending or failed."""
+        """Jobs of every memory, newest first; without ``statuses`` those that have not ended well."""
         current_passport().require_scope("admin")
         return await self._derivations.jobs(statuses, page)
 

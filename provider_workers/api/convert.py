@@ -170,6 +170,7 @@ def job(one: Job) -> record_pb2.Job:
         memory_id=one.memory_id,
         runs=one.runs,
         quarantined=one.quarantined,
+        kind=one.kind if one.memory_id else "",
     )
     _set(made.created_at, one.created_at)
     if one.finished_at is not None:

@@ -204,7 +204,9 @@ class RecordPage:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Background work an observe began. ``status`` is ``pending``, ``completed`` or ``failed``."""
+    """Background work: of an observe, ``pending``, ``completed`` or ``failed``. Listed with those of all memories, a
+    consolidation run too (``kind``), which has the statuses of section 9.2.
+    """
 
     id: str
     status: str
@@ -217,6 +219,7 @@ class Job:
     runs: int = 0
     quarantined: int = 0
     pending_since: datetime | None = None
+    kind: str = "derivation"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,25 +10,26 @@ from service_kit.paging import clamp_limit, decode_cursor, encode_cursor
 
 __all__ = ["STATUSES", "BackgroundWork", "JobKeeper"]
 
-STATUSES: Final = ("pending", "completed", "failed")
-_UNDONE: Final = ("pending", "failed")
+STATUSES: Final = ("pending", "completed", "failed", "queued", "running", "stopped")
+"""Of derivations the first three; of consolidation runs those of section 9.2."""
+_UNDONE: Final = ("pending", "failed", "queued", "running")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _TICK: Final = timedelta(microseconds=1)
 
 
 class JobKeeper(Protocol):
-    """A provider whose derivations are jobs."""
+    """A provider whose derivations, and consolidation runs if it has some, are jobs."""
 
     async def list(self, statuses: Sequence[str], after: JobKey | None, limit: int) -> tuple[Job, ...]:
         """Jobs of every memory, newest first, after the one with this key."""
         ...
 
     async def find(self, job_id: str) -> Job | None:
-        """A job of any memory."""
+        """A derivation of any memory."""
         ...
 
     async def retry(self, job_id: str) -> Job:
-        """Begin a failed job again, so that nothing is derived twice. ``grovekeeper_not_found``;
+        """Begin a failed derivation again, so that nothing is derived twice. ``grovekeeper_not_found``;
         ``grovekeeper_conflict`` for one that has not failed.
         """
         ...
@@ -45,7 +46,7 @@ class BackgroundWork:
         self._keepers = keepers
 
     async def list(self, provider: str, statuses: Sequence[str], page: Page) -> JobPage:
-        """Newest first; without ``statuses`` those that are pending or failed."""
+        """Newest first; without ``statuses`` those that have not ended well."""
         if not set(statuses) <= set(STATUSES):
             raise errors.invalid(f"A job's status is one of {', '.join(STATUSES)}.", "status")
         limit, after = clamp_limit(page.limit), _after(page.cursor)

@@ -14,11 +14,12 @@ _ROUTE: Final = "/v1/grovekeeper/jobs"
 
 def listed(settings: UpSettings, status: str | None, most: int) -> Iterator[list[str]]:
     """The rows of a table of jobs, newest first. Raises :class:`LaunchError`."""
-    yield ["ID", "MEMORY", "STATUS", "CREATED", "PENDING SINCE", "RUNS", "SET ASIDE", "REASON"]
+    yield ["ID", "KIND", "MEMORY", "STATUS", "CREATED", "PENDING SINCE", "RUNS", "SET ASIDE", "REASON"]
     with connected(settings) as gateway:
         for job in islice(gateway.pages(_ROUTE, {"status": status}), most):
             yield [
                 text(job, "id"),
+                text(job, "kind"),
                 text(job, "memory_id"),
                 text(job, "status"),
                 _minute(text(job, "created_at")),

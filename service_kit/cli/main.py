@@ -269,11 +269,15 @@ def export_audit(since: _Since = None, until: _Until = None) -> None:
 @jobs_app.command("list")
 def list_jobs(
     status: Annotated[
-        str | None, typer.Option(metavar="S", help="pending, completed or failed; else pending and failed.")
+        str | None,
+        typer.Option(
+            metavar="S",
+            help="Of derivations pending, completed, failed; of runs queued, running, completed, stopped, failed. Else all but completed and stopped.",
+        ),
     ] = None,
     most: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="How many at most.")] = 50,
 ) -> None:
-    """List derivations, newest first: of which memory, since when they wait, and why one failed."""
+    """List derivations and consolidation runs, newest first: of which memory, since when they wait, and why one failed."""
     from service_kit.cli import jobs  # noqa: PLC0415 - see above
 
     _table(jobs.listed(UpSettings.load(), status, most))

@@ -10,10 +10,12 @@ import pytest
 
 from tests.e2e.caller import Caller, Json, Refused
 from tests.e2e.people import Person
+from tests.e2e.runs import consolidated
 from tests.fixtures.stack import Stack
 
 FIELDS = {
     "id",
+    "kind",
     "object",
     "memory_id",
     "status",
@@ -124,6 +126,23 @@ def test_a_reader_sees_what_is_still_to_be_derived_and_since_when(stack: Stack, 
             alice.until(lambda: oldest_age(stack), lambda age: age > DAY_S)
         finally:
             owner.execute("update provider.job set status = 'completed' where job_id = %s", (job,))
+
+
+def test_consolidation_runs_are_listed_beside_the_derivations(stack: Stack, admin: Caller, alice: Person):
+    memory = alice.plant("Place")
+    job = observed(alice, memory, "The spare key hangs in the hall.")
+    done = consolidated(alice, memory)
+    found = listed(admin, "completed")
+    told = found[done["id"]]
+    assert set(told) == FIELDS
+    assert (told["kind"], told["memory_id"], told["reason"]) == ("consolidation", memory, None)
+    assert found[job]["kind"] == "derivation"
+    shown = stack.grove("jobs", "list", "--status", "completed", "--limit", "200").stdout.splitlines()
+    (line,) = [one for one in shown if one.startswith(done["id"])]
+    assert line.split()[1:4] == ["consolidation", memory, "completed"]
+    with pytest.raises(Refused) as refused:
+        admin.post(f"/v1/grovekeeper/jobs/{done['id']}/retry", {})
+    assert (refused.value.status, refused.value.code) == (404, "grovekeeper_not_found")
 
 
 def test_the_command_line_retries_a_job(stack: Stack, alice: Person):

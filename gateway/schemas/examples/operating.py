@@ -35,6 +35,7 @@ _MEMBER: Final[Json] = {
 _JOB: Final[Json] = {
     "id": "hjob_1",
     "object": "grovekeeper.job",
+    "kind": "derivation",
     "memory_id": MEMORY_ID,
     "status": "failed",
     "created_at": TIME,

@@ -861,6 +861,7 @@ class Job(_message.Message):
     RUNS_FIELD_NUMBER: _builtins.int
     QUARANTINED_FIELD_NUMBER: _builtins.int
     PENDING_SINCE_FIELD_NUMBER: _builtins.int
+    KIND_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     status: _builtins.str
     """`pending`, `completed` or `failed`."""
@@ -871,6 +872,8 @@ class Job(_message.Message):
     runs: _builtins.int
     """Its attempts so far, and the episodes set aside because they could not be worked on."""
     quarantined: _builtins.int
+    kind: _builtins.str
+    """`derivation`, or `consolidation`, whose statuses are those of section 9.2. Only where jobs are listed."""
     @_builtins.property
     def records(self) -> _containers.RepeatedCompositeFieldContainer[Global___Record]:
         """The records it produced so far."""
@@ -881,7 +884,7 @@ class Job(_message.Message):
     def finished_at(self) -> _timestamp_pb2.Timestamp: ...
     @_builtins.property
     def pending_since(self) -> _timestamp_pb2.Timestamp:
-        """Only while pending: when it was written or, if it was retried, when that was. Only where jobs are listed."""
+        """Only while pending, queued or running: when it was written, retried or, of a running one, begun. Only where jobs are listed."""
 
     def __init__(
         self,
@@ -896,10 +899,11 @@ class Job(_message.Message):
         runs: _builtins.int = ...,
         quarantined: _builtins.int = ...,
         pending_since: _timestamp_pb2.Timestamp | None = ...,
+        kind: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["created_at", b"created_at", "finished_at", b"finished_at", "pending_since", b"pending_since"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["created_at", b"created_at", "error", b"error", "finished_at", b"finished_at", "id", b"id", "memory_id", b"memory_id", "pending_since", b"pending_since", "quarantined", b"quarantined", "records", b"records", "runs", b"runs", "status", b"status"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["created_at", b"created_at", "error", b"error", "finished_at", b"finished_at", "id", b"id", "kind", b"kind", "memory_id", b"memory_id", "pending_since", b"pending_since", "quarantined", b"quarantined", "records", b"records", "runs", b"runs", "status", b"status"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -58,14 +58,14 @@ class JobsServicer:
     """
 
     def ListJobs(self, request, context):
-        """Derivations of every memory, newest first.
+        """Derivations and consolidation runs of every memory, newest first.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def RetryJob(self, request, context):
-        """Errors: grovekeeper_not_found, grovekeeper_conflict (it has not failed).
+        """Begins a derivation again. Errors: grovekeeper_not_found, grovekeeper_conflict (it has not failed).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -35,9 +35,9 @@ class JobsStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> JobsAsyncStub: ...
     ListJobs: _grpc.UnaryUnaryMultiCallable[_operating_pb2.ListJobsRequest, _operating_pb2.ListJobsResponse]
-    """Derivations of every memory, newest first."""
+    """Derivations and consolidation runs of every memory, newest first."""
     RetryJob: _grpc.UnaryUnaryMultiCallable[_operating_pb2.RetryJobRequest, _record_pb2.Job]
-    """Errors: grovekeeper_not_found, grovekeeper_conflict (it has not failed)."""
+    """Begins a derivation again. Errors: grovekeeper_not_found, grovekeeper_conflict (it has not failed)."""
     GetBacklog: _grpc.UnaryUnaryMultiCallable[_operating_pb2.GetBacklogRequest, _record_pb2.Backlog]
     """What is still to be derived in one memory. Needs `read` on it. Errors: memory_not_found, memory_forbidden,
     memory_unsupported (its provider derives nothing in the background).
@@ -49,9 +49,9 @@ class JobsAsyncStub(JobsStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     ListJobs: _aio.UnaryUnaryMultiCallable[_operating_pb2.ListJobsRequest, _operating_pb2.ListJobsResponse]  # type: ignore[assignment]
-    """Derivations of every memory, newest first."""
+    """Derivations and consolidation runs of every memory, newest first."""
     RetryJob: _aio.UnaryUnaryMultiCallable[_operating_pb2.RetryJobRequest, _record_pb2.Job]  # type: ignore[assignment]
-    """Errors: grovekeeper_not_found, grovekeeper_conflict (it has not failed)."""
+    """Begins a derivation again. Errors: grovekeeper_not_found, grovekeeper_conflict (it has not failed)."""
     GetBacklog: _aio.UnaryUnaryMultiCallable[_operating_pb2.GetBacklogRequest, _record_pb2.Backlog]  # type: ignore[assignment]
     """What is still to be derived in one memory. Needs `read` on it. Errors: memory_not_found, memory_forbidden,
     memory_unsupported (its provider derives nothing in the background).
@@ -66,7 +66,7 @@ class JobsServicer(metaclass=_abc_1.ABCMeta):
         request: _operating_pb2.ListJobsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_operating_pb2.ListJobsResponse, _abc.Awaitable[_operating_pb2.ListJobsResponse]]:
-        """Derivations of every memory, newest first."""
+        """Derivations and consolidation runs of every memory, newest first."""
 
     @_abc_1.abstractmethod
     def RetryJob(
@@ -74,7 +74,7 @@ class JobsServicer(metaclass=_abc_1.ABCMeta):
         request: _operating_pb2.RetryJobRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_record_pb2.Job, _abc.Awaitable[_record_pb2.Job]]:
-        """Errors: grovekeeper_not_found, grovekeeper_conflict (it has not failed)."""
+        """Begins a derivation again. Errors: grovekeeper_not_found, grovekeeper_conflict (it has not failed)."""
 
     @_abc_1.abstractmethod
     def GetBacklog(

@@ -32,7 +32,9 @@ class ListJobsRequest(_message.Message):
     """Empty: every provider."""
     @_builtins.property
     def statuses(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """`pending`, `completed`, `failed`; none: pending and failed."""
+        """`pending`, `completed`, `failed`, of runs `queued`, `running`, `completed`, `stopped`, `failed`; none: all but those that
+        are completed or stopped.
+        """
 
     @_builtins.property
     def page(self) -> _common_pb2.Page: ...

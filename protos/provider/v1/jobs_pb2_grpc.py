@@ -56,14 +56,14 @@ class JobsServicer:
     """Missing associated documentation comment in .proto file."""
 
     def ListJobs(self, request, context):
-        """Newest first.
+        """Derivations and consolidation runs of every memory, newest first.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def RetryJob(self, request, context):
-        """Runs a failed job again. Errors: grovekeeper_not_found, grovekeeper_conflict (it has not failed).
+        """Runs a failed derivation again. Errors: grovekeeper_not_found, grovekeeper_conflict (it has not failed).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -33,9 +33,9 @@ class JobsStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> JobsAsyncStub: ...
     ListJobs: _grpc.UnaryUnaryMultiCallable[_jobs_pb2.ListJobsRequest, _jobs_pb2.ListJobsResponse]
-    """Newest first."""
+    """Derivations and consolidation runs of every memory, newest first."""
     RetryJob: _grpc.UnaryUnaryMultiCallable[_jobs_pb2.RetryJobRequest, _record_pb2.Job]
-    """Runs a failed job again. Errors: grovekeeper_not_found, grovekeeper_conflict (it has not failed)."""
+    """Runs a failed derivation again. Errors: grovekeeper_not_found, grovekeeper_conflict (it has not failed)."""
     GetBacklog: _grpc.UnaryUnaryMultiCallable[_jobs_pb2.GetBacklogRequest, _record_pb2.Backlog]
     """What is still to be done in one memory."""
 
@@ -43,9 +43,9 @@ class JobsStub:
 class JobsAsyncStub(JobsStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     ListJobs: _aio.UnaryUnaryMultiCallable[_jobs_pb2.ListJobsRequest, _jobs_pb2.ListJobsResponse]  # type: ignore[assignment]
-    """Newest first."""
+    """Derivations and consolidation runs of every memory, newest first."""
     RetryJob: _aio.UnaryUnaryMultiCallable[_jobs_pb2.RetryJobRequest, _record_pb2.Job]  # type: ignore[assignment]
-    """Runs a failed job again. Errors: grovekeeper_not_found, grovekeeper_conflict (it has not failed)."""
+    """Runs a failed derivation again. Errors: grovekeeper_not_found, grovekeeper_conflict (it has not failed)."""
     GetBacklog: _aio.UnaryUnaryMultiCallable[_jobs_pb2.GetBacklogRequest, _record_pb2.Backlog]  # type: ignore[assignment]
     """What is still to be done in one memory."""
 
@@ -56,7 +56,7 @@ class JobsServicer(metaclass=_abc_1.ABCMeta):
         request: _jobs_pb2.ListJobsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_jobs_pb2.ListJobsResponse, _abc.Awaitable[_jobs_pb2.ListJobsResponse]]:
-        """Newest first."""
+        """Derivations and consolidation runs of every memory, newest first."""
 
     @_abc_1.abstractmethod
     def RetryJob(
@@ -64,7 +64,7 @@ class JobsServicer(metaclass=_abc_1.ABCMeta):
         request: _jobs_pb2.RetryJobRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_record_pb2.Job, _abc.Awaitable[_record_pb2.Job]]:
-        """Runs a failed job again. Errors: grovekeeper_not_found, grovekeeper_conflict (it has not failed)."""
+        """Runs a failed derivation again. Errors: grovekeeper_not_found, grovekeeper_conflict (it has not failed)."""
 
     @_abc_1.abstractmethod
     def GetBacklog(

@@ -1,4 +1,4 @@
-"""Derivations from outside: how far they are, and a failed one begun again. No contents."""
+"""Derivations and consolidation runs from outside: how far they are, and a failed derivation begun again. No contents."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -28,7 +28,7 @@ class Work:
         self._jobs = jobs
 
     async def list(self, statuses: Sequence[str], after: JobKey | None, limit: int) -> tuple[Job, ...]:
-        """Jobs of every memory, newest first."""
+        """Derivations and consolidation runs of every memory, newest first."""
         at, job_id = after or (datetime.max.replace(tzinfo=UTC), "")
         async with self._database.read() as tx:
             rows = await tx.fetch_all(
@@ -36,10 +36,18 @@ class Work:
                 " order by j.created_at desc, j.job_id desc limit %s",
                 (list(statuses), at, job_id, limit),
             )
-        return tuple(_job(row) for row in rows)
+            runs = await tx.fetch_all(
+                "select memory_id, run_id, status, created_at, started_at, finished_at, error, epoch, degraded"
+                " from consolidation where status = any(%s) and (created_at, run_id) < (%s, %s)"
+                " order by created_at desc, run_id desc limit %s",
+                (list(statuses), at, job_id, limit),
+            )
+        found = [*map(_job, rows), *map(_run, runs)]
+        found.sort(key=lambda one: (one.created_at, one.id), reverse=True)
+        return tuple(found[:limit])
 
     async def find(self, job_id: str) -> Job | None:
-        """A job of any memory."""
+        """A derivation of any memory."""
         async with self._database.read() as tx:
             row = await tx.fetch_one(_COLUMNS + "where j.job_id = %s", (job_id,))
         return None if row is None else _job(row)
@@ -108,4 +116,22 @@ def _job(row: Row) -> Job:
         runs=row["runs"],
         quarantined=row["quarantined"],
         pending_since=since.astimezone(UTC) if row["status"] == "pending" else None,
+    )
+
+
+def _run(row: Row) -> Job:
+    """A run, which is taken ``epoch`` times; ended, what it had to leave is told like what failed."""
+    since: datetime | None = {"queued": row["created_at"], "running": row["started_at"]}.get(row["status"])
+    left = f"Left to a later run: {', '.join(row['degraded'])}." if row["degraded"] else ""
+    return Job(
+        row["run_id"],
+        row["status"],
+        (),
+        row["created_at"].astimezone(UTC),
+        None if row["finished_at"] is None else row["finished_at"].astimezone(UTC),
+        row["error"] or left,
+        memory_id=row["memory_id"],
+        runs=row["epoch"],
+        pending_since=None if since is None else since.astimezone(UTC),
+        kind="consolidation",
     )
