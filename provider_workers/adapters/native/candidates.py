@@ -14,7 +14,7 @@ from provider_workers.adapters.native.generations import Generation
 from provider_workers.adapters.native.lexemes import Search, masks
 from provider_workers.adapters.native.scope import Arguments, among
 from provider_workers.adapters.native.seen import BEST, Keys, Seen, keys_of
-from provider_workers.adapters.native.signals import Candidate, Counted, Pool, bits
+from provider_workers.adapters.native.signals import Candidate, Counted, Pool, bits, key_pairs
 from provider_workers.adapters.native.vectors import Vector, literal
 from provider_workers.adapters.native.wording import Wording
 from service_kit.db.tx import Row, Tx
@@ -73,7 +73,8 @@ class Candidates:
     async def _pool(self, rows: Sequence[Row], links: Links, counted: Sequence[Counted]) -> Pool:
         sources = await self._sources(rows)
         as_of = self._search.question.selection.as_of
-        return Pool([_candidate(row, as_of, sources) for row in rows], links, counted[0], counted[1])
+        candidates = [_candidate(row, as_of, sources) for row in rows]
+        return Pool(candidates, links, counted[0], counted[1], key_pairs(candidates))
 
     @property
     def _texts(self) -> int:

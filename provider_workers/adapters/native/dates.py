@@ -1,17 +1,28 @@
-"""The time a question speaks of, by rules: ``last March`` -> a window of days. English; nothing is guessed.
+"""The time that words speak of, by rules: ``last March`` -> a window of days. English; nothing is guessed.
 
-A date that is only a month, a day or a weekday is the last one that has begun by the reference time.
+In a question a date that is only a month, a day or a weekday is the last one that has begun by the reference time. In
+a statement it may as well be one to come, so of that only days beyond doubt are read.
 """
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Final
 
-__all__ = ["Window", "spoken_of"]
+__all__ = ["Spoken", "Window", "day_of", "spoken_of"]
 
 Window = tuple[datetime, datetime]
 """From an instant to before another."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spoken:
+    """A time, and how it was said."""
+
+    window: Window
+    said: str
+
 
 _MONTHS: Final = (
     "january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
@@ -28,19 +39,35 @@ _MAX_AGO: Final = 1_000
 Rule = Callable[[re.Match[str], date], tuple[date, date]]
 
 
-def spoken_of(question: str, at: datetime) -> Window | None:
-    """The window of the first time a question names, seen from ``at``; None when it names none."""
+def spoken_of(question: str, at: datetime) -> Spoken | None:
+    """The first time a question names, seen from ``at``; None when it names none."""
     for pattern, rule in _RULES:
         found = pattern.search(question)
-        if found is None:
-            continue
-        try:
-            start, end = rule(found, at.astimezone(UTC).date())
-            before = found.groupdict().get("before") or question[: found.start()]
-            return _opened(before, _midnight(start), _midnight(end))
-        except (ValueError, OverflowError):  # a 31 June, a year before the first
-            continue
+        spoken = _read(found, rule, at) if found else None
+        if spoken is not None:
+            return spoken
     return None
+
+
+def day_of(statement: str, at: datetime) -> datetime | None:
+    """The start of the one past day that a statement made at ``at`` names: ``yesterday``, ``on 3 May 2026``. Days are
+    those of UTC. None when it names none, several, or one to come.
+    """
+    named = [_read(found, rule, at) for pattern, rule in _DAYS for found in pattern.finditer(statement)]
+    if len(named) != 1 or named[0] is None:
+        return None
+    start, end = named[0].window
+    return start if end - start == timedelta(days=1) and start <= at else None
+
+
+def _read(found: re.Match[str], rule: Rule, at: datetime) -> Spoken | None:
+    """What was found, unless there is no such day: a 31 June, a year before the first."""
+    try:
+        start, end = rule(found, at.astimezone(UTC).date())
+        before = found.groupdict().get("before") or found.string[: found.start()]
+        return Spoken(_opened(before, _midnight(start), _midnight(end)), found.group())
+    except (ValueError, OverflowError):
+        return None
 
 
 def _opened(before: str, start: datetime, end: datetime) -> Window:
@@ -145,3 +172,15 @@ _RULES: Final = (
     _rule(r"\b(?:yesterday|today)\b", _yesterday),
     _rule(rf"\b(?P<before>in|during|since|before|after|until|of|by) {_YEAR}\b", _in_year),
 )  # fmt: skip
+_DAYS: Final = (
+    _rule(r"\b\d{4}-\d\d-\d\d\b", _iso),
+    _rule(rf"\b{_DAY}(?: of)? {_MONTH},? {_YEAR}\b", _on_day),
+    _rule(rf"\b{_MONTH} {_DAY},? {_YEAR}\b", _on_day),
+    _rule(
+        r"\b(?P<count>\d{1,4}|an?|one|two|three|four|five|six|seven|eight|nine|ten) (?P<unit>day)s? ago\b",
+        _ago,
+    ),
+    _rule(rf"\blast (?P<weekday>{'|'.join(_WEEKDAYS)})\b", _weekday),
+    _rule(r"\byesterday\b", _yesterday),
+)
+"""Those of the rules that name one day wherever they stand."""

@@ -19,7 +19,7 @@ from typing import Any, Final
 import msgspec
 from psycopg import sql
 
-from provider_workers.adapters.native import sentences
+from provider_workers.adapters.native import dates, sentences, voice, words
 from provider_workers.adapters.native.capabilities import NAME
 from provider_workers.adapters.native.chat import UnusableError
 from provider_workers.adapters.native.languages import Languages
@@ -61,22 +61,26 @@ Derive = Callable[[Record], Sequence[Draft]]
 
 
 def derive(episode: Record) -> Sequence[Draft]:
-    """The facts of an episode: each a sentence as it was said, with its speaker, time and source."""
+    """The facts of an episode: each a sentence as it was said, with its speaker, who is its subject too where they
+    speak of themselves, its source, and its time: the past day it names, else when it was said.
+    """
     who, texts = sentences.heard(episode)
-    attributes = msgspec.json.encode({"speaker": who}) if who else b""
-    source = Reference(DERIVED_FROM, episode.memory_id, episode.id)
     found = dict.fromkeys(sentence for text in texts for sentence in sentences.statements(text))
-    return [
-        Draft(
-            "fact",
-            (Part("text", sentence),),
-            attributes,
-            episode.valid_from or episode.written_at,
-            None,
-            (source,),
-        )
-        for sentence in list(found)[: sentences.MAX_FACTS]
-    ]
+    return [_fact(episode, who, sentence) for sentence in list(found)[: sentences.MAX_FACTS]]
+
+
+def _fact(episode: Record, who: str, sentence: str) -> Draft:
+    said_by = {"speaker": who} if who else {}
+    about = {"subject": who} if who and who not in words.ROLES and voice.first_person(sentence) else {}
+    said_at = episode.valid_from or episode.written_at
+    return Draft(
+        "fact",
+        (Part("text", sentence),),
+        msgspec.json.encode(said_by | about) if who else b"",
+        dates.day_of(sentence, said_at) or said_at,
+        None,
+        (Reference(DERIVED_FROM, episode.memory_id, episode.id),),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,11 +183,11 @@ class Derivation:
             )
             rows = await tx.fetch_all(
                 sql.SQL(
-                    "select {columns}, v.prefix, v.text, e.position, e.attempts"
+                    "select {columns}, {embedded}, e.position, e.attempts"
                     " from job_episode e join version v on v.memory_id = e.memory_id and v.record_id = e.record_id"
                     " and v.version = 1 where e.memory_id = %s and e.job_id = %s and e.state = 'waiting'"
                     " order by e.attempts, e.position limit %s"
-                ).format(columns=sql.SQL(COLUMNS)),
+                ).format(columns=sql.SQL(COLUMNS), embedded=sql.SQL(voice.COLUMNS)),
                 (memory_id, job_id, _BATCH),
             )
             taken: Sequence[Row] = (
@@ -204,7 +208,7 @@ class Derivation:
         if self._derive is None or episode.status is not Status.ACTIVE:
             return _Episode(row["position"], row, [])
         try:
-            facts = [Found(fact, indexed(fact, self._languages)) for fact in self._derive(episode)]
+            facts = [_found(episode, fact, self._languages) for fact in self._derive(episode)]
         except Exception as error:  # noqa: BLE001 - the edge of one episode's work
             _log.error("an episode is set aside: deriving from it failed with %s", type(error).__name__)
             return _Episode(row["position"], row, None)
@@ -213,7 +217,7 @@ class Derivation:
     async def _work(self, job_id: str, episodes: Sequence[_Episode]) -> None:
         memory_id = episodes[0].row["memory_id"]
         await self._drop_known(memory_id, episodes)
-        texts = [one.row["prefix"] + one.row["text"] for one in episodes]
+        texts = [voice.embedded(one.row) for one in episodes]
         texts += [fact.text.whole for one in episodes for fact in one.facts or []]
         vectors = await self._vectors.all_to_keep(texts)
         of_facts = iter([None] * len(texts) if vectors is None else vectors[len(episodes) :])
@@ -340,6 +344,16 @@ class Derivation:
             failed, total = (row["failed"], row["total"]) if row else (0, 0)
             error = f"{failed} of {total} episodes could not be worked on and are kept as they are."
             await _end(tx, memory_id, job_id, error if failed else "")
+
+
+def _found(episode: Record, fact: Draft, languages: Languages) -> Found:
+    """With what it is found by. Of two days, "I ran yesterday" is two facts."""
+    text = indexed(fact, languages)
+    if fact.valid_from is not None and fact.valid_from != (episode.valid_from or episode.written_at):
+        who = words.speaker(fact.content, fact.attributes)
+        dated = words.digest(who, f"{fact.valid_from.date().isoformat()}\0{text.said}")
+        text = replace(text, digest=dated)
+    return Found(fact, text)
 
 
 async def _end(tx: Tx, memory_id: str, job_id: str, error: str) -> None:

@@ -14,11 +14,28 @@ from numpy.typing import NDArray
 from provider_workers.adapters.native import words
 from provider_workers.adapters.native.signals import Pool, Scores, Signals, normalised
 
-__all__ = ["Judged", "judge", "named"]
+__all__ = ["About", "Judged", "judge", "named"]
 
 _TOP: Final = 5
 _ENDINGS: Final = 3
 _EVEN: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What a question asks for: its words, each as its lexemes, in the order they are counted in; the subjects it
+    names; the words of the time it names.
+    """
+
+    words: tuple[tuple[str, ...], ...]
+    subjects: frozenset[str] = frozenset()
+    dates: frozenset[str] = frozenset()
+
+    def are(self, said: frozenset[str]) -> NDArray[np.bool_]:
+        """Which of its words are among these."""
+        return np.array(
+            [any(_stem_of(form, one) for form in forms for one in said) for forms in self.words], np.bool_
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,42 +54,44 @@ def named(pool: Pool, query: str) -> frozenset[str]:
     return frozenset() if found == known else found
 
 
-def judge(signals: Signals, asked: tuple[tuple[str, ...], ...], subjects: frozenset[str]) -> Judged:
-    """Of a query's signals. ``asked`` are its words, each as its lexemes, in the order they are counted in."""
+def judge(signals: Signals, asked: About) -> Judged:
+    """Of a query's signals."""
     if not signals.pool.candidates:
         return Judged(0.0)
-    talked = _talked_about(signals)
-    about = _about_subject(signals, asked, subjects) if subjects else 1.0
+    talked = _talked_about(signals, asked)
+    about = _about_subject(signals, asked) if asked.subjects else 1.0
     if about < min(talked, _EVEN):
         return Judged(about, "subject_mismatch")
     outside = signals.has_window and not signals.time.any()
     return Judged(min(talked, about), "outside_time" if outside else "below_confidence")
 
 
-def _talked_about(signals: Signals) -> float:
+def _talked_about(signals: Signals, asked: About) -> float:
     """From the best cosine, the shares of the query's rarity in one record and in it with its neighbours, and the
-    share that is nowhere.
+    share that is nowhere. What happened at the time asked for has the words of that time.
     """
     rarity, cosine = signals.pool.query.rarity, _best(signals.meaning)
     if not len(rarity):
         return 0.0 if cosine is None else _logistic(8.7 * cosine - 3.3)
     whole = float(rarity.sum())
-    covered = float((signals.holds @ rarity).max()) / whole
-    near = float((signals.near @ rarity).max()) / whole
-    unseen = float(rarity[np.asarray(signals.pool.query.holding) == 0].sum()) / whole
+    dated = np.outer(signals.time, asked.are(asked.dates))
+    covered = float((np.maximum(signals.holds, dated) @ rarity).max()) / whole
+    near = float((np.maximum(signals.near, dated) @ rarity).max()) / whole
+    nowhere = (np.asarray(signals.pool.query.holding) == 0) & ~dated.any(0)
+    unseen = float(rarity[nowhere].sum()) / whole
     if cosine is None:
         return _logistic(3.3 * covered + 3.6 * near - 2.4 * unseen - 1.9)
     return _logistic(8.7 * cosine + 2.0 * covered + 3.9 * near - 1.7 * unseen - 6.25)
 
 
-def _about_subject(signals: Signals, asked: tuple[tuple[str, ...], ...], subjects: frozenset[str]) -> float:
+def _about_subject(signals: Signals, asked: About) -> float:
     """From how much better those named do than others, by meaning and by what is asked of them, and their share of
     the best. 1 where nobody else is there to compare with.
     """
     theirs = signals.subject > 0
     if theirs.all() or not theirs.any():
         return 1.0
-    rest = _rest(signals, asked, subjects)
+    rest = _rest(signals, asked)
     meaning = np.nan_to_num(signals.meaning)
     top = np.argsort(-(normalised(rest) + normalised(meaning)), kind="stable")[:_TOP]
     return _logistic(
@@ -83,13 +102,10 @@ def _about_subject(signals: Signals, asked: tuple[tuple[str, ...], ...], subject
     )
 
 
-def _rest(signals: Signals, asked: tuple[tuple[str, ...], ...], subjects: frozenset[str]) -> Scores:
+def _rest(signals: Signals, asked: About) -> Scores:
     """The share each candidate has of the query's words without those that are names."""
-    names = {name for one in subjects for name in words.names(one)}
-    other: NDArray[np.bool_] = np.array(
-        [not any(_stem_of(one, name) for one in forms for name in names) for forms in asked]
-    )
-    rarity = signals.pool.query.rarity * other
+    names = frozenset(name for one in asked.subjects for name in words.names(one))
+    rarity = signals.pool.query.rarity * ~asked.are(names)
     return signals.holds @ rarity / max(float(rarity.sum()), 1e-9)
 
 

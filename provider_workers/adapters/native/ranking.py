@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from provider_workers.adapters.native.signals import Candidate, Scores, Signals, normalised
+from provider_workers.adapters.native.signals import Candidate, Scores, Signals, normalised, with_keys
 
 __all__ = ["Asked", "Ranked", "rank"]
 
@@ -19,6 +19,8 @@ _SUBJECT: Final = 0.3
 _TIME: Final = 0.5
 _TEXT: Final = 2.0
 """As much as words and meaning together."""
+_KEYS: Final = 0.75
+"""How much of its keys' meaning an episode takes: a sentence that fits best may be of another talk."""
 _BELOW: Final = 0.999
 
 
@@ -65,27 +67,29 @@ def rank(signals: Signals, asked: Asked) -> list[Ranked]:
 
 
 def _parts(signals: Signals, asked: Asked, *, keyed: bool) -> dict[str, Scores]:
-    """What is summed, by signal. ``keyed``: an episode has the better of its own score and of its keys'."""
+    """What is summed, by signal. ``keyed``: an episode has what its keys lend it."""
     parts = dict[str, Scores]()
     if asked.query:
-        session = signals.session.copy()
-        for fact, source in signals.keys:
-            session[fact] = max(session[fact], session[source])
-        raw = {"words": signals.words, "meaning": signals.meaning, "session": session}
+        raw = {
+            "words": signals.words_by_keys if keyed else signals.words,
+            "meaning": _meant(signals) if keyed else signals.meaning,
+            "session": signals.session,
+        }
         for name, weight in _WEIGHTS.items():
-            parts[name] = weight * normalised(_lent(signals, raw[name]) if keyed else raw[name])
+            parts[name] = weight * normalised(raw[name], signals.no_keys)
         parts["subject"] = _SUBJECT * signals.subject
         parts["time"] = _TIME * signals.time
     if asked.text:
-        parts["text"] = _TEXT * normalised(_lent(signals, signals.text) if keyed else signals.text)
+        text = with_keys(signals.text, signals.pool.keys) if keyed else signals.text
+        parts["text"] = _TEXT * normalised(text, signals.no_keys)
     return parts
 
 
-def _lent(signals: Signals, scores: Scores) -> Scores:
-    lent = scores.copy()
-    for fact, source in signals.keys:
-        lent[source] = np.fmax(lent[source], scores[fact])
-    return lent
+def _meant(signals: Signals) -> Scores:
+    """The better of an episode's own meaning and its keys', drawn a little to its own."""
+    best = with_keys(signals.meaning, signals.pool.keys)
+    own = np.where(np.isnan(signals.meaning), best, signals.meaning)
+    return own + _KEYS * (best - own)
 
 
 def _scores(parts: Mapping[str, Scores]) -> Scores:
@@ -134,7 +138,7 @@ def _told(signals: Signals, asked: Asked, at: int) -> dict[str, float]:
 def _ordered(signals: Signals, ranked: Sequence[Ranked], own: Scores) -> list[Ranked]:
     """In order, an episode and its keys in one place; those it was taken from come last."""
     groups = dict[int, list[int]]()
-    for fact, source in sorted(signals.keys, key=lambda pair: -own[pair[1]]):
+    for fact, source in sorted(signals.pool.keys, key=lambda pair: -own[pair[1]]):
         if ranked[fact].why and ranked[source].why and not any(fact in facts for facts in groups.values()):
             groups.setdefault(source, []).append(fact)
     place, later, twins = dict[int, int](), set[int](), set[int]()
@@ -156,8 +160,9 @@ def _ordered(signals: Signals, ranked: Sequence[Ranked], own: Scores) -> list[Ra
 
 
 def _repeats(fact: Ranked, source: Ranked) -> bool:
-    """Whether a derived fact is its episode over again."""
-    return fact.candidate.derived and fact.candidate.digest == source.candidate.digest
+    """Whether a derived fact is its episode over again: a sentence as long as the whole is it."""
+    one, other = fact.candidate, source.candidate
+    return one.derived and (one.digest == other.digest or one.size == other.size > 0)
 
 
 def _key(one: Ranked) -> tuple[object, ...]:

@@ -12,7 +12,7 @@ from provider_workers.adapters.native import words
 from provider_workers.adapters.native.candidates import Candidates
 from provider_workers.adapters.native.dates import spoken_of
 from provider_workers.adapters.native.generations import outdated
-from provider_workers.adapters.native.judging import Judged, judge, named
+from provider_workers.adapters.native.judging import About, Judged, judge, named
 from provider_workers.adapters.native.lexemes import Lexemes, Search, languages_of, lexed
 from provider_workers.adapters.native.ranking import Asked, Ranked, rank
 from provider_workers.adapters.native.reading import filtered, fit, left_out
@@ -112,9 +112,11 @@ def _ranked(pool: Pool, search: Search, query: str) -> tuple[list[Ranked], Judge
         return [], Judged(0.0)
     subjects = named(pool, query) if query else frozenset[str]()
     at = question.selection.as_of or datetime.now(UTC)
-    signals = Signals(pool, subjects, spoken_of(query, at) if query else None)
+    spoken = spoken_of(query, at) if query else None
+    signals = Signals(pool, subjects, spoken.window if spoken else None)
     asked = Asked(bool(query), bool(search.text.words or search.plain), question.selection.filter is not None)
-    judged = judge(signals, search.query.words, subjects) if query else Judged(0.0)
+    about = About(search.query.words, subjects, words.names(spoken.said) if spoken else frozenset())
+    judged = judge(signals, about) if query else Judged(0.0)
     if not (asked.query or asked.text) and (question.query or question.text):
         return [], judged
     return rank(signals, asked), judged

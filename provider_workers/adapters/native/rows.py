@@ -7,7 +7,7 @@ from typing import Final, LiteralString
 
 import msgspec
 
-from provider_workers.adapters.native import words
+from provider_workers.adapters.native import voice, words
 from provider_workers.adapters.native.generations import Generation
 from provider_workers.adapters.native.languages import ENGLISH, Languages
 from provider_workers.adapters.native.vectors import Vector, literal
@@ -45,12 +45,14 @@ _json: Final = msgspec.json.Encoder()
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """What a version is found by. ``said`` is its text, ``around`` the date and speaker before it; ``languages`` is
-    what :meth:`Languages.of` says, ``written`` the words that the rules of a language are for.
+    """What a version is found by. ``said`` is its text, ``around`` the date and speaker before it, ``meant`` what of
+    the text its vector is of; ``languages`` is what :meth:`Languages.of` says, ``written`` the words that the rules of
+    a language are for.
     """
 
     said: str
     around: str
+    meant: str
     words: str
     around_words: str
     digest: bytes
@@ -60,7 +62,7 @@ class Text:
     @property
     def whole(self) -> str:
         """What is turned into the vector."""
-        return self.around + self.said
+        return self.around + self.meant
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +112,7 @@ def indexed(draft: Draft, languages: Languages, observed_at: datetime | None = N
     return Text(
         said,
         around,
+        voice.meant(draft.type, said, who) if guessed == (ENGLISH,) else said,
         words.record_words(said),
         words.record_words(around),
         words.digest(who, said),

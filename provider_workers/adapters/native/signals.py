@@ -14,7 +14,18 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Candidate", "Counted", "Key", "Pool", "Scores", "Signals", "bits", "normalised"]
+__all__ = [
+    "Candidate",
+    "Counted",
+    "Key",
+    "Pool",
+    "Scores",
+    "Signals",
+    "bits",
+    "key_pairs",
+    "normalised",
+    "with_keys",
+]
 
 Key = tuple[str, str, int]
 """Memory id, record id, version."""
@@ -29,6 +40,7 @@ _NEAR: Final = (0.5, 0.25)
 _PER_MASK: Final = 60
 _MAX_SOURCES: Final = 3
 _LONG: Final = 2_000
+_ALIKE: Final = 1e-9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,13 +87,15 @@ class Counted:
 @dataclass(frozen=True, slots=True)
 class Pool:
     """The candidates of a question. ``links`` are pairs of neighbours in a conversation and how far they are apart
-    (1 or 2), by their places; ``query`` and ``text`` count its words over everything it may see.
+    (1 or 2), by their places; ``query`` and ``text`` count its words over everything it may see; ``keys`` are what
+    :func:`key_pairs` says.
     """
 
     candidates: Sequence[Candidate]
     links: Sequence[tuple[int, int, int]]
     query: Counted
     text: Counted
+    keys: Sequence[tuple[int, int]] = ()
 
 
 class Signals:
@@ -111,12 +125,21 @@ class Signals:
         return bits([one.words for one in self.pool.candidates], len(self.pool.query.holding))
 
     @cached_property
+    def no_keys(self) -> NDArray[np.bool_]:
+        """Which candidates are no keys: what is said is one in the spread of a signal, however many facts repeat it."""
+        own = np.ones(len(self.pool.candidates), dtype=np.bool_)
+        own[[fact for fact, _ in self.pool.keys]] = False
+        return own
+
+    @cached_property
     def words(self) -> Scores:
         """BM25 of the query's words over a record and its neighbours."""
-        rarity, found = self.pool.query.rarity, self._with_neighbours(self.holds)
-        lengths = self._with_neighbours(np.array([[one.length] for one in self.pool.candidates], np.float64))
-        norm = 1 - _B + _B * lengths / max(float(lengths.mean()), 1.0)
-        return found * (_K1 + 1) / (found + _K1 * norm) @ rarity
+        return self._bm25(self.holds)
+
+    @cached_property
+    def words_by_keys(self) -> Scores:
+        """The same, an episode having the words of its keys too."""
+        return self._bm25(with_keys(self.holds, self.pool.keys))
 
     @cached_property
     def meaning(self) -> Scores:
@@ -126,17 +149,21 @@ class Signals:
     @cached_property
     def session(self) -> Scores:
         """The query's words in the whole conversation, each counted less the more often it is said. What is of no
-        conversation is one by itself.
+        conversation is one by itself; a key is of its episode's.
         """
         if not self.pool.candidates:
             return np.zeros(0)
-        places = dict[tuple[str, str], int]()
-        of = [
-            places.setdefault((one.key[0], one.session or f"\0{one.key[1]}"), len(places))
-            for one in self.pool.candidates
-        ]
+        source, places = dict(self.pool.keys), dict[tuple[str, str], int]()
+        of = np.array(
+            [
+                places.setdefault((one.key[0], one.session or f"\0{one.key[1]}"), len(places))
+                for one in (
+                    self.pool.candidates[source.get(at, at)] for at in range(len(self.pool.candidates))
+                )
+            ]
+        )
         found = np.zeros((len(places), self.holds.shape[1]))
-        np.add.at(found, of, self.holds)
+        np.add.at(found, of[self.no_keys], self.holds[self.no_keys])
         rarity = Counted(len(places), list((found > 0).sum(0))).rarity
         score = found * (_SESSION_K1 + 1) / (found + _SESSION_K1) @ rarity
         return score[of]
@@ -169,24 +196,11 @@ class Signals:
             near[other] = np.maximum(near[other], self.holds[one])
         return near
 
-    @cached_property
-    def keys(self) -> list[tuple[int, int]]:
-        """Facts that are keys to the short episode they were derived from, or that says the same: pairs of places."""
-        episodes = {
-            (one.key[0], one.key[1]): place
-            for place, one in enumerate(self.pool.candidates)
-            if one.kind == "episode" and one.size <= _LONG
-        }
-        said = {
-            (self.pool.candidates[at].key[0], self.pool.candidates[at].digest): at for at in episodes.values()
-        }
-        found = list[tuple[int, int]]()
-        for place, one in enumerate(self.pool.candidates):
-            if one.kind == "fact" and len(one.sources) <= _MAX_SOURCES:
-                same = said.get((one.key[0], one.digest)) if one.digest else None
-                of = {episodes[source] for source in one.sources if source in episodes} | {same} - {None}
-                found += [(place, source) for source in of if source is not None]
-        return found
+    def _bm25(self, holds: NDArray[np.float64]) -> Scores:
+        found = self._with_neighbours(holds)
+        lengths = self._with_neighbours(np.array([[one.length] for one in self.pool.candidates], np.float64))
+        norm = 1 - _B + _B * lengths / max(float(lengths[self.no_keys].mean()), 1.0)
+        return found * (_K1 + 1) / (found + _K1 * norm) @ self.pool.query.rarity
 
     def _with_neighbours(self, own: NDArray[np.float64]) -> NDArray[np.float64]:
         summed = own.copy()
@@ -198,6 +212,31 @@ class Signals:
         return summed
 
 
+def key_pairs(candidates: Sequence[Candidate]) -> list[tuple[int, int]]:
+    """Facts that are keys to the short episode they were derived from, or that says the same: pairs of places."""
+    episodes = {
+        (one.key[0], one.key[1]): place
+        for place, one in enumerate(candidates)
+        if one.kind == "episode" and one.size <= _LONG
+    }
+    said = {(candidates[at].key[0], candidates[at].digest): at for at in episodes.values()}
+    found = list[tuple[int, int]]()
+    for place, one in enumerate(candidates):
+        if one.kind == "fact" and len(one.sources) <= _MAX_SOURCES:
+            same = said.get((one.key[0], one.digest)) if one.digest else None
+            of = {episodes[source] for source in one.sources if source in episodes} | {same} - {None}
+            found += [(place, source) for source in of if source is not None]
+    return found
+
+
+def with_keys(held: NDArray[np.float64], keys: Sequence[tuple[int, int]]) -> NDArray[np.float64]:
+    """What an episode has, or a key of it does."""
+    lent = held.copy()
+    for fact, source in keys:
+        lent[source] = np.fmax(lent[source], held[fact])
+    return lent
+
+
 def bits(masks: Sequence[Sequence[int]], count: int) -> NDArray[np.float64]:
     """A row of 0 and 1 for each mask, ``count`` long."""
     if not masks or not count:
@@ -207,9 +246,12 @@ def bits(masks: Sequence[Sequence[int]], count: int) -> NDArray[np.float64]:
     return ((whole[:, place // _PER_MASK] >> (place % _PER_MASK)) & 1).astype(np.float64)
 
 
-def normalised(scores: Scores) -> Scores:
-    """By how many standard deviations each is above the mean; 0 for what is missing, or all alike."""
+def normalised(scores: Scores, among: NDArray[np.bool_] | None = None) -> Scores:
+    """By how many standard deviations each is above the mean, of those ``among`` while these differ, else of all; 0
+    for what is missing, or all alike.
+    """
     known = ~np.isnan(scores)
-    if not known.any() or (spread := float(scores[known].std())) < 1e-9:
-        return np.zeros(len(scores))
-    return np.where(known, (scores - scores[known].mean()) / spread, 0.0)
+    for some in (known & among, known) if among is not None else (known,):
+        if some.any() and (spread := float(scores[some].std())) >= _ALIKE:
+            return np.where(known, (scores - scores[some].mean()) / spread, 0.0)
+    return np.zeros(len(scores))

@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from time import monotonic
 from typing import Final
 
+from psycopg import sql
+
+from provider_workers.adapters.native import voice
 from provider_workers.adapters.native.embedding.embedder import Embedder
 from provider_workers.adapters.native.embedding.encoder import Vector
 from provider_workers.adapters.native.endpoint import AwayError
@@ -145,7 +148,7 @@ class Sweeper:
             if not batch:
                 return
             await self._count_attempt(batch)
-            vectors = await self._vectors.of_all([row["prefix"] + row["text"] for row in batch])
+            vectors = await self._vectors.of_all([voice.embedded(row) for row in batch])
             if vectors is None:
                 failures += 1
                 continue
@@ -155,9 +158,11 @@ class Sweeper:
     async def _next(self) -> list[Row]:
         async with self._database.read() as tx:
             rows = await tx.fetch_all(
-                "select u.memory_id, u.record_id, u.version, u.attempts, v.prefix, v.text"
-                " from unembedded u join version v using (memory_id, record_id, version)"
-                " order by u.attempts, u.memory_id, u.record_id, u.version limit %s",
+                sql.SQL(
+                    "select u.memory_id, u.record_id, u.version, u.attempts, {}"
+                    " from unembedded u join version v using (memory_id, record_id, version)"
+                    " order by u.attempts, u.memory_id, u.record_id, u.version limit %s"
+                ).format(sql.SQL(voice.COLUMNS)),
                 (_BATCH,),
             )
         return rows[:1] if rows and rows[0]["attempts"] > 0 else rows

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -153,6 +153,23 @@ async def test_the_same_sentence_of_the_same_speaker_is_a_fact_once(subject: Sub
     assert [len(facts(job)) for job in (first, second, third)] == [1, 0, 1]
 
 
+async def test_a_fact_is_of_the_past_day_it_names(subject: Subject):
+    memory = subject.memory()
+    sam = b'{"speaker":"Sam"}'
+    days = [NOON, NOON + timedelta(days=7), NOON + timedelta(days=7)]
+    said = [episode("I ran ten miles yesterday. The hub is in the kitchen.", sam, "user", at) for at in days]
+    job = await subject.observe(memory, *said)
+    ran = [one for one in job.records if one.type == "fact" and "ran" in one.content[0].text]
+    midnight = NOON.replace(hour=0)
+    assert [one.valid_from for one in ran] == [
+        midnight - timedelta(days=1),
+        midnight + timedelta(days=6),
+    ]
+    assert {one.attributes for one in ran} == {b'{"speaker":"Sam","subject":"Sam"}'}
+    (hub,) = [one for one in job.records if one.type == "fact" and "hub" in one.content[0].text]
+    assert (hub.attributes, hub.valid_from) == (sam, NOON)
+
+
 async def test_what_is_stated_already_is_not_derived_again(subject: Subject):
     memory = subject.memory()
     await subject.state(memory, "I live in Berlin now.", b'{"speaker":"Sam"}')
@@ -181,9 +198,12 @@ async def test_facts_are_recalled_beside_their_episodes(subject: Subject):
     assert answer.degraded == ()
 
 
-async def test_a_sentence_that_is_a_whole_episode_is_answered_once_as_it_was_said(subject: Subject):
+@pytest.mark.parametrize("when", ["", " since yesterday", " yesterday"])
+async def test_a_sentence_that_is_a_whole_episode_is_answered_once_as_it_was_said(
+    subject: Subject, when: str
+):
     memory = subject.memory()
-    await subject.observe(memory, episode("The hub is plugged in at Mill Street."))
+    await subject.observe(memory, episode(f"The hub is plugged in at Mill Street{when}."))
     answer = await subject.ask(memory, "where is the hub?", text="hub")
     assert [hit.record.type for hit in answer.hits] == ["episode"]
     only = await subject.ask(memory, "where is the hub?", types=("fact",))

@@ -2,7 +2,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from provider_workers.adapters.native.dates import spoken_of
+from provider_workers.adapters.native.dates import Spoken, day_of, spoken_of
 
 AT = datetime(2026, 12, 2, 15, tzinfo=UTC)  # a Wednesday
 
@@ -34,13 +34,15 @@ def day(text: str) -> datetime:
     ],
 )
 def test_a_time_is_read_from_a_question(question: str, start: str, end: str):
-    assert spoken_of(question, AT) == (day(start), day(end))
+    spoken = spoken_of(question, AT)
+    assert spoken is not None
+    assert spoken.window == (day(start), day(end))
 
 
 def test_after_and_since_are_open():
     later = datetime.max.replace(tzinfo=UTC)
-    assert spoken_of("after 2021", AT) == (day("2022-01-01"), later)
-    assert spoken_of("since yesterday", AT) == (day("2026-12-01"), later)
+    assert spoken_of("after 2021", AT) == Spoken((day("2022-01-01"), later), "after 2021")
+    assert spoken_of("What since yesterday?", AT) == Spoken((day("2026-12-01"), later), "yesterday")
 
 
 @pytest.mark.parametrize(
@@ -57,3 +59,35 @@ def test_after_and_since_are_open():
 )
 def test_nothing_is_guessed(question: str):
     assert spoken_of(question, AT) is None
+
+
+@pytest.mark.parametrize(
+    ("statement", "start"),
+    [
+        ("I ran yesterday.", "2026-12-01"),
+        ("She left two days ago.", "2026-11-30"),
+        ("We met last Friday.", "2026-11-27"),
+        ("I was born on 3 May 1990.", "1990-05-03"),
+        ("They signed it on March 1, 2026.", "2026-03-01"),
+        ("Paid on 2026-12-01.", "2026-12-01"),
+    ],
+)
+def test_a_past_day_is_read_from_a_statement(statement: str, start: str):
+    assert day_of(statement, AT) == day(start)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "The concert is on 5 April.",
+        "I leave on Friday.",
+        "My passport expires on 3 May 2031.",
+        "I was ill from 3 May 2026 to 5 May 2026.",
+        "I have been ill since yesterday.",
+        "It was last week.",
+        "Born on 31 June 1990.",
+        "In May we moved.",
+    ],
+)
+def test_what_may_be_another_day_is_not_read_from_a_statement(statement: str):
+    assert day_of(statement, AT) is None

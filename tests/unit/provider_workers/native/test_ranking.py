@@ -4,12 +4,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from provider_workers.adapters.native.judging import judge, named
+from provider_workers.adapters.native.judging import About, judge, named
 from provider_workers.adapters.native.ranking import Asked, Ranked, rank
-from provider_workers.adapters.native.signals import Candidate, Counted, Pool, Signals
+from provider_workers.adapters.native.signals import Candidate, Counted, Pool, Signals, key_pairs
 
 QUERY, TEXT, BOTH = Asked(True, False, False), Asked(False, True, False), Asked(True, True, False)
 AT = datetime(2026, 1, 1, tzinfo=UTC)
+WORDS = (("hub",), ("street",), ("mill",), ("anna",))
 BASE = Candidate(key=("m", "r", 1), kind="fact", created_at=AT, happened_at=AT, length=10)
 
 
@@ -32,7 +33,11 @@ def signals(
         return Counted(len(masks), [sum(mask[0] >> at & 1 for mask in masks) for at in range(words)])
 
     pool = Pool(
-        candidates, links, counted([it.words for it in candidates]), counted([it.text for it in candidates])
+        candidates,
+        links,
+        counted([it.words for it in candidates]),
+        counted([it.text for it in candidates]),
+        key_pairs(candidates),
     )
     return Signals(pool, frozenset(subjects), window)
 
@@ -127,6 +132,30 @@ def test_a_fact_is_a_key_to_its_episode_which_takes_the_place():
     assert order(rank(signals(long, derived, other), QUERY)) == ["f", "x", "e"]
 
 
+def test_facts_that_say_nothing_new_change_no_score_of_what_was_said():
+    said = [
+        one("a", [0, 1], kind="episode", session="s", cosine=0.5),
+        one("b", [1], kind="episode", session="s", cosine=0.4),
+        one("c", [2], kind="episode", session="t", cosine=0.3),
+        one("d", [0], cosine=0.1),
+    ]
+    cut = [one(f"f{at}", [at], derived=True, cosine=0.2, length=2, sources=[("m", "a")]) for at in range(2)]
+    counted = signals(*said).pool
+
+    def scores(*candidates: Candidate) -> dict[str, float]:
+        made = signals(*candidates)
+        made.pool = replace(made.pool, query=counted.query)
+        return {it.candidate.key[1]: it.score for it in rank(made, QUERY) if not it.candidate.derived}
+
+    assert scores(*said, *cut) == pytest.approx(scores(*said))
+
+
+def test_an_episode_is_found_by_the_words_and_the_meaning_of_its_keys():
+    said = [one(name, kind="episode", cosine=0.2) for name in "ab"]
+    learnt = one("f", [0, 1], cosine=0.9, derived=True, sources=[("m", "b")])
+    assert order(rank(signals(*said, learnt, one("x", [0], cosine=0.3)), QUERY))[0] == "b"
+
+
 def test_a_derived_fact_that_only_repeats_its_episode_is_left_out():
     episode = one("e", [0], kind="episode", digest=b"same", cosine=0.9)
     fact = one("f", [0], digest=b"same", derived=True, cosine=0.9)
@@ -151,8 +180,8 @@ def test_filters_alone_score_all_alike_and_hide_nothing():
     assert len(ranked) == 2
 
 
-def evidence(made: Signals, subjects: Sequence[str] = ()) -> float:
-    return judge(made, (("hub",), ("street",), ("mill",), ("anna",)), frozenset(subjects)).evidence
+def evidence(made: Signals, subjects: Sequence[str] = (), dates: Sequence[str] = ()) -> float:
+    return judge(made, About(WORDS, frozenset(subjects), frozenset(dates))).evidence
 
 
 def test_evidence_grows_with_words_and_meaning_and_falls_with_what_is_nowhere():
@@ -162,6 +191,15 @@ def test_evidence_grows_with_words_and_meaning_and_falls_with_what_is_nowhere():
     farther = evidence(signals(one("a", [0], cosine=0.1), *others))
     assert 0 <= farther < fewer < best <= 1
     assert evidence(signals()) == 0.0
+
+
+def test_what_happened_at_the_time_asked_for_has_the_words_of_that_time():
+    march = (datetime(2026, 3, 1, tzinfo=UTC), datetime(2026, 4, 1, tzinfo=UTC))
+    held, beside = one("a", [0, 1], cosine=0.4, happened_at=march[0]), one("b", cosine=0.05)
+    undated = evidence(signals(held, beside, window=march))
+    dated = evidence(signals(held, beside, window=march), dates=["mill"])
+    outside = evidence(signals(replace(held, happened_at=AT), beside, window=march), dates=["mill"])
+    assert dated > undated == outside
 
 
 def test_without_vectors_words_decide_alone():
@@ -179,7 +217,7 @@ def test_evidence_is_low_when_only_somebody_else_said_it():
         signals(first, *said, one("c", said_by="Bo", cosine=0.1), subjects=["Anna"])
         for first in (other, hers)
     ]
-    low, high = (judge(it, (("hub",), ("street",), ("mill",), ("anna",)), frozenset({"Anna"})) for it in made)
+    low, high = (judge(it, About(WORDS, frozenset({"Anna"}))) for it in made)
     assert low.evidence < high.evidence
     assert (low.reason, high.reason) == ("subject_mismatch", "below_confidence")
 

@@ -1,0 +1,57 @@
+"""Who a sentence speaks of, and what of it is turned into a vector. English.
+
+"I moved to Oslo", said by Anna, is found better by its meaning as "Anna moved to Oslo". That is for the vector
+alone: what is kept, answered and found by words is what was said.
+"""
+
+# ruff: noqa: RUF001 - the typographic apostrophe is meant
+
+import re
+from typing import Final
+
+from provider_workers.adapters.native.languages import ENGLISH
+from provider_workers.adapters.native.words import ROLES
+from service_kit.db.tx import Row
+
+__all__ = ["COLUMNS", "embedded", "first_person", "meant"]
+
+COLUMNS: Final = "v.prefix, v.text, v.type, v.language, left(v.attributes_json ->> 'speaker', 200) as speaker"
+"""What :func:`embedded` reads, of a ``version v``."""
+
+_LONG: Final = 2_000  # characters
+_SELF: Final = r"\bI\b(?!\.)"
+_OWN: Final = r"\b(?i:my|mine)\b"
+_OBJECT: Final = r"\b(?i:me|myself)\b"
+_FIRST_PERSON: Final = re.compile(rf"{_SELF}|{_OWN}|{_OBJECT}|\b(?:[Ww]e|[Oo]urs?|[Oo]urselves|us)\b")
+_IN_THIRD: Final = tuple(
+    (re.compile(pattern), said)
+    for pattern, said in (
+        (rf"{_SELF}['’]m\b", "{} is"),
+        (rf"{_SELF}['’]ve\b", "{} has"),
+        (rf"{_SELF}['’]ll\b", "{} will"),
+        (rf"{_SELF}['’]d\b", "{} would"),
+        (rf"{_SELF}|{_OBJECT}", "{}"),
+        (_OWN, "{}'s"),
+    )
+)
+
+
+def first_person(sentence: str) -> bool:
+    """Whether a sentence is about who says it: ``I``, ``my``, ``we``."""
+    return _FIRST_PERSON.search(sentence) is not None
+
+
+def meant(kind: str, text: str, speaker: str) -> str:
+    """An English text with its speaker named in it, when it is a short fact: ``I`` alone tells a vector nothing."""
+    if kind != "fact" or not speaker or speaker in ROLES or len(text) > _LONG:
+        return text
+    for pattern, said in _IN_THIRD:
+        named = said.format(speaker)
+        text = pattern.sub(lambda _, named=named: named, text)
+    return text
+
+
+def embedded(row: Row) -> str:
+    """What is turned into the vector of a version."""
+    english = row["language"] == ENGLISH
+    return row["prefix"] + (meant(row["type"], row["text"], row["speaker"] or "") if english else row["text"])
