@@ -136,8 +136,7 @@ class Sweeper:
         """One pass, by a worker with the newest model; another leaves everything to those. An attempt is counted
         before it is made: text that makes the embedder fail goes to the end of the line, where it is tried alone.
         """
-        if not await self._generations.tell():
-            return
+        await self._generations.tell()
         failures, renew_at = 0, 0.0
         while failures < _MAX_FAILURES and await self._generations.newest():
             # A pass over many takes hours, and workers that had not heard of this model may have written meanwhile.

@@ -177,3 +177,27 @@ async def test_what_was_dropped_is_not_looked_for_again_while_old_workers_live(
     await Sweeper(database, newer).run()
     assert (await newer.generations.leaving()).names == []
     assert await workers.known() == {workers.former.generation, workers.next.generation}
+
+
+async def test_a_model_that_was_left_and_taken_up_again_is_left_for_a_third_one(
+    workers: Workers, database: Database
+):
+    old = workers.serving(workers.former)
+    await old.state(old.memory(), ZEBRA)
+    await workers.sweep(workers.next)
+    await workers.last_seen_an_hour_ago(workers.next)
+    newer = workers.started(workers.next)
+    await Sweeper(database, newer).run()
+    assert (await newer.generations.leaving()).names == []
+    await workers.last_seen_an_hour_ago(workers.next)
+    former = workers.started(workers.former, given_up_s=0.05)
+    for _ in range(400):
+        if await former.generations.tell():
+            break
+        await asyncio.sleep(0.05)
+    await Sweeper(database, former).run()
+    assert await workers.vectors() == {workers.former.generation: 1}
+    assert await workers.known() == {workers.former.generation}
+    third = workers.endpoint.embedder("third-53", 53)
+    await workers.sweep(third)
+    assert await workers.vectors() == {third.generation: 1}

@@ -14,6 +14,7 @@ from psycopg import sql
 from pydantic import SecretStr
 
 from provider_workers.adapters.native.embedding.local import LocalEmbedder
+from provider_workers.adapters.native.generations import Generation, Generations
 from provider_workers.adapters.native.vectors import Sweeper
 from provider_workers.domain.model import Include, Page, Record, Selection, Stamp, Status
 from provider_workers.main import SCHEMA
@@ -137,6 +138,15 @@ async def test_work_that_was_under_way_is_finished(
     await Sweeper(database, vectors_of(database, encoder, 10.0)).run()
     answer = await subject.ask(MEMORY, "What colour is the light at the entrance?")
     assert ("The porch lamp is green." in found(answer), answer.degraded) == (True, ())
+
+
+async def test_a_model_that_comes_with_the_upgrade_is_newer_than_that_of_the_vectors_there_are(
+    database: Database, encoder: LocalEmbedder
+):
+    newer = Generations(database, Generation("next-61", 61))
+    assert await newer.tell()
+    assert (await newer.leaving()).names == [encoder.generation]
+    assert not await vectors_of(database, encoder, 10.0).generations.tell()
 
 
 @pytest.mark.requirement("ME-5.1-07", "ME-9.2-04", "ME-5.2-05")
