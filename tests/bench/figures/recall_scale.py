@@ -64,16 +64,14 @@ async def recall_scale_million(bench: Bench) -> AsyncIterator[Figure]:
 
 async def _measured(bench: Bench, heaps: tuple[Heap, Heap]) -> AsyncIterator[Figure]:
     one, many = heaps
-    async with (
-        bench.http() as http,
-        await _Connection.connect(bench.product.database_url, autocommit=True) as bare,
-    ):
+    async with await _Connection.connect(bench.product.database_url, autocommit=True) as bare:
         await bare.execute("set search_path = provider, extensions")
-        alone, root = await bench.memory(http, "Alone"), await bench.memory(http, "Root")
+        async with bench.http() as http:
+            alone, root = await bench.memory(http, "Alone"), await bench.memory(http, "Root")
         little = memory_id(_LITTLE)
         await plant(bench, alone, _WHO, [_LITTLE])
         asked = _Asked("100", "one memory of 100", little, [little], count=20)
-        async for figure in _kinds(asked, http, bare):
+        async for figure in _kinds(asked, bench, bare):
             yield figure
         await plant(bench, alone, _WHO, [one])
         await plant(bench, root, _WHO, [many])
@@ -90,27 +88,31 @@ async def _measured(bench: Bench, heaps: tuple[Heap, Heap]) -> AsyncIterator[Fig
                 deep=True,
             ),
         ):
-            async for figure in _kinds(each, http, bare):
+            async for figure in _kinds(each, bench, bare):
                 yield figure
 
 
-async def _kinds(asked: _Asked, http: Http, bare: _Connection) -> AsyncIterator[Figure]:
+async def _kinds(asked: _Asked, bench: Bench, bare: _Connection) -> AsyncIterator[Figure]:
     rng = random.Random(7)  # noqa: S311 - the same questions in every run
     for kind, question in (
         ("common", "Which drink does Alice prefer?"),
         ("rare", "Which day mentions term{rare} and term{frequent}?"),
         ("mixed", "Does Bob like term{rare} and old maps?"),
     ):
+        # A connection for each: planting takes longer than one is kept.
+        async with bench.http() as http:
+            yield await _measure(
+                asked, kind, _floor(bare, asked.ids), partial(_ask, http, asked, question, rng)
+            )
 
-        async def ask(question: str = question) -> None:
-            said = question.format(rare=rng.randint(4_000, 19_999), frequent=rng.randint(200, 3_000))
-            body = {"query": said, "limit": 8} | ({"depth": _DEPTH} if asked.deep else {})
-            answer = await http.post(f"/v1/memories/{asked.memory}/recall", body)
-            found = msgspec.json.decode(answer.ok(), type=_Recalled)
-            if len(found.results) != 8:
-                raise RuntimeError(f"{asked.what}, {said!r}: {len(found.results)} found, {found.degraded}")
 
-        yield await _measure(asked, kind, _floor(bare, asked.ids), ask)
+async def _ask(http: Http, asked: _Asked, question: str, rng: random.Random) -> None:
+    said = question.format(rare=rng.randint(4_000, 19_999), frequent=rng.randint(200, 3_000))
+    body = {"query": said, "limit": 8} | ({"depth": _DEPTH} if asked.deep else {})
+    answer = await http.post(f"/v1/memories/{asked.memory}/recall", body)
+    found = msgspec.json.decode(answer.ok(), type=_Recalled)
+    if len(found.results) != 8:
+        raise RuntimeError(f"{asked.what}, {said!r}: {len(found.results)} found, {found.degraded}")
 
 
 def _floor(bare: _Connection, ids: Sequence[str]) -> Call:
