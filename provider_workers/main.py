@@ -35,7 +35,7 @@ from provider_workers.domain.operations import Operations
 from provider_workers.domain.queries import Queries
 from provider_workers.domain.work import BackgroundWork
 from provider_workers.registry import DEFAULT_PROVIDER, Registry
-from provider_workers.settings import Settings
+from provider_workers.settings import Settings, named
 from service_kit.db import migrate
 from service_kit.db.pool import connect
 from service_kit.jobs import Jobs
@@ -184,6 +184,7 @@ def _options(settings: Settings, objects: Objects | None) -> Options:
         model_given_up_s=settings.native_model_given_up_s,
         prime_tokens=settings.native_prime_tokens,
         abstain_below=settings.native_abstain_below,
+        without_signals=named(settings.native_without_signals),
         keep_jobs_days=settings.native_keep_jobs_days,
         keep_keys_hours=settings.native_keep_keys_hours,
         answer_bytes=settings.rpc_max_message_bytes // 2,

@@ -2,10 +2,11 @@
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from provider_workers.adapters.native.generations import GIVEN_UP_S
 from provider_workers.adapters.native.languages import DETECT, Setting
+from provider_workers.adapters.native.ranking import SIGNALS
 from service_kit.settings import DerivationSettings, EmbeddingSettings, ObjectSettings
 
 
@@ -56,6 +57,11 @@ class Settings(EmbeddingSettings, DerivationSettings, ObjectSettings):
         le=1,
         description="Evidence, of a calibrated model, below which a recall abstains. Calibrated for the embedded"
         " encoder; set it anew for another model.",
+    )
+    native_without_signals: str = Field(
+        default="",
+        description="Signals left out of the ranking of a recall, separated by commas, to measure what each is worth:"
+        " `words`, `meaning` (not both), `neighbours`, `session`, `subject`, `time`, `keys`.",
     )
     native_keep_jobs_days: int = Field(
         default=30, ge=1, description="How long a finished observe job can be read."
@@ -131,3 +137,16 @@ class Settings(EmbeddingSettings, DerivationSettings, ObjectSettings):
         le=64,
         description="Queries one process runs at a time, half of them of one principal at most.",
     )
+
+    @field_validator("native_without_signals")
+    @classmethod
+    def _are_signals(cls, value: str) -> str:
+        without = named(value)
+        if not without <= {*SIGNALS} or {"words", "meaning"} <= without:
+            raise ValueError(f"name some of {', '.join(SIGNALS)}, and not both words and meaning")
+        return value
+
+
+def named(listed: str) -> frozenset[str]:
+    """The names in a list separated by commas."""
+    return frozenset(one.strip() for one in listed.split(",") if one.strip())

@@ -23,6 +23,12 @@ def _arguments() -> argparse.Namespace:
         "--out", type=Path, default=Path("build/eval.json"), help="JSON; .md is written beside it"
     )
     parser.add_argument("--derivation", choices=("none", "rules", "observations"), default="none")
+    parser.add_argument(
+        "--without",
+        metavar="SIGNALS",
+        default="",
+        help="signals the ranking leaves out, as in words,keys (GROVE_NATIVE_WITHOUT_SIGNALS)",
+    )
     parser.add_argument("--without-captions", action="store_true", help="leave out what shared photos show")
     parser.add_argument("--conversations", help="their places from 1, as in 1,2; all when absent")
     parser.add_argument(
@@ -32,14 +38,16 @@ def _arguments() -> argparse.Namespace:
 
 
 @contextmanager
-def _caller(url: str | None) -> Generator[Caller]:
+def _caller(url: str | None, without: str) -> Generator[Caller]:
     if url:
+        if without:
+            raise SystemExit("--without is for a product that is started here")
         with Caller(url.rstrip("/"), os.environ["TOKEN"]) as caller:
             yield caller
         return
     with (
         short_directory() as directory,
-        running(directory / "home") as stack,
+        running(directory / "home", {"GROVE_NATIVE_WITHOUT_SIGNALS": without}) as stack,
         Caller(stack.url, stack.token(person="evaluator")) as caller,
     ):
         yield caller
@@ -51,8 +59,9 @@ def main() -> None:
     talks = locomo(asked.data, captions=not asked.without_captions)
     if asked.conversations:
         talks = [talks[int(place) - 1] for place in asked.conversations.split(",")]
-    with _caller(asked.url) as caller:
+    with _caller(asked.url, asked.without) as caller:
         report = Study(caller, asked.derivation, talks).run()
+    report["without"] = asked.without
     report["captions"] = not asked.without_captions
     asked.out.parent.mkdir(parents=True, exist_ok=True)
     asked.out.write_text(json.dumps(report, indent=1), encoding="utf-8")

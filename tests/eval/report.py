@@ -38,8 +38,9 @@ def markdown(report: dict[str, Any]) -> str:
 
 
 def _about(report: dict[str, Any]) -> str:
+    without = f" Without {report['without']}." if report.get("without") else ""
     return (
-        f"Derivation: {report['derivation']}. {len(report['conversations'])} conversations, "
+        f"Derivation: {report['derivation']}.{without} {len(report['conversations'])} conversations, "
         f"{report['turns']} turns; ids in the evidence that name no turn: {report['evidence_ids_dropped']}."
     )
 

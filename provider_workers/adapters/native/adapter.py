@@ -72,6 +72,7 @@ class Options:
     model_given_up_s: float = GIVEN_UP_S
     prime_tokens: int = 1200
     abstain_below: float = 0.15
+    without_signals: frozenset[str] = frozenset()
     keep_jobs_days: int = 30
     keep_keys_hours: int = 48
     answer_bytes: int = 8 * 1024 * 1024
@@ -111,7 +112,11 @@ class NativeProvider:
             database, answer_bytes=options.answer_bytes, prime_tokens=options.prime_tokens
         )
         self._recall = Recall(
-            database, vectors, abstain_below=options.abstain_below, answer_bytes=options.answer_bytes
+            database,
+            vectors,
+            abstain_below=options.abstain_below,
+            answer_bytes=options.answer_bytes,
+            without=options.without_signals,
         )
         self._erasing = Erasing(database, self._files)
         self.work: Work = Work(database, jobs)

@@ -12,7 +12,10 @@ import numpy as np
 
 from provider_workers.adapters.native.signals import Candidate, Scores, Signals, normalised, with_keys
 
-__all__ = ["Asked", "Ranked", "rank"]
+__all__ = ["SIGNALS", "Asked", "Ranked", "rank"]
+
+SIGNALS: Final = ("words", "meaning", "neighbours", "session", "subject", "time", "keys")
+"""What may be left out of a ranking, to see what it is worth."""
 
 _WEIGHTS: Final = {"words": 1.0, "meaning": 1.0, "session": 0.5}
 _SUBJECT: Final = 0.3
@@ -26,11 +29,16 @@ _BELOW: Final = 0.999
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Which signals a question has."""
+    """Which signals a question has. ``without`` are those of :data:`SIGNALS` that do not count."""
 
     query: bool
     text: bool
     filters: bool
+    without: frozenset[str] = frozenset()
+
+    def weight(self, name: str, weight: float) -> float:
+        """0 for what is left out."""
+        return 0.0 if name in self.without else weight
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +84,9 @@ def _parts(signals: Signals, asked: Asked, *, keyed: bool) -> dict[str, Scores]:
             "session": signals.session,
         }
         for name, weight in _WEIGHTS.items():
-            parts[name] = weight * normalised(raw[name], signals.no_keys)
-        parts["subject"] = _SUBJECT * signals.subject
-        parts["time"] = _TIME * signals.time
+            parts[name] = asked.weight(name, weight) * normalised(raw[name], signals.no_keys)
+        parts["subject"] = asked.weight("subject", _SUBJECT) * signals.subject
+        parts["time"] = asked.weight("time", _TIME) * signals.time
     if asked.text:
         text = with_keys(signals.text, signals.pool.keys) if keyed else signals.text
         parts["text"] = _TEXT * normalised(text, signals.no_keys)

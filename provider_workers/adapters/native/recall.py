@@ -30,15 +30,24 @@ _MAX_WORDS: Final = 100
 
 
 class Recall:
-    """``abstain_below`` is the evidence under which nothing found counts as an answer."""
+    """``abstain_below`` is the evidence under which nothing found counts as an answer, ``without`` the signals that do not
+    count.
+    """
 
     def __init__(
-        self, database: Database, vectors: Vectors, *, abstain_below: float, answer_bytes: int
+        self,
+        database: Database,
+        vectors: Vectors,
+        *,
+        abstain_below: float,
+        answer_bytes: int,
+        without: frozenset[str] = frozenset(),
     ) -> None:
         self._database = database
         self._vectors = vectors
         self._abstain_below = abstain_below
         self._answer_bytes = answer_bytes
+        self._without = without
 
     async def recall(self, memory_ids: Sequence[str], question: Question) -> Found:
         query, text = _clean(question.query), _clean(question.text)
@@ -48,7 +57,7 @@ class Recall:
             search, capped = await _read(tx, memory_ids, question, (query, text))
             search = replace(search, vector=vector)
             pool = await Candidates(tx, search, self._vectors.generation).pool()
-            best, judged = await asyncio.to_thread(_ranked, pool, search, query)
+            best, judged = await asyncio.to_thread(_ranked, pool, search, query, self._without)
             hits, cut = await self._hits(tx, best[: question.limit], question)
             degraded += await left_out(tx, memory_ids, question.selection)
             if vector is not None and await self._pending(tx, memory_ids, question):
@@ -105,7 +114,7 @@ class Recall:
         )
 
 
-def _ranked(pool: Pool, search: Search, query: str) -> tuple[list[Ranked], Judged]:
+def _ranked(pool: Pool, search: Search, query: str, without: frozenset[str]) -> tuple[list[Ranked], Judged]:
     """The ranking, and whether it answers. On a thread: some thousand candidates take a while."""
     question = search.question
     if not pool.candidates:
@@ -113,8 +122,14 @@ def _ranked(pool: Pool, search: Search, query: str) -> tuple[list[Ranked], Judge
     subjects = named(pool, query) if query else frozenset[str]()
     at = question.selection.as_of or datetime.now(UTC)
     spoken = spoken_of(query, at) if query else None
+    pool = replace(
+        pool,
+        links=() if "neighbours" in without else pool.links,
+        keys=() if "keys" in without else pool.keys,
+    )
     signals = Signals(pool, subjects, spoken.window if spoken else None)
-    asked = Asked(bool(query), bool(search.text.words or search.plain), question.selection.filter is not None)
+    has_text = bool(search.text.words or search.plain)
+    asked = Asked(bool(query), has_text, question.selection.filter is not None, without)
     about = About(search.query.words, subjects, words.names(spoken.said) if spoken else frozenset())
     judged = judge(signals, about) if query else Judged(0.0)
     if not (asked.query or asked.text) and (question.query or question.text):

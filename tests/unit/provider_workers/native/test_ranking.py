@@ -59,6 +59,18 @@ def test_meaning_and_words_are_weighed_together_on_one_scale():
     assert {item.why for item in ranked} == {("query",)}
 
 
+@pytest.mark.parametrize(("without", "first"), [("words", "near"), ("meaning", "said"), ("subject", "said")])
+def test_a_signal_that_is_left_out_does_not_count(without: str, first: str):
+    asked = replace(QUERY, without=frozenset({without}))
+    pool = [
+        one("said", [0, 1, 2], cosine=0.1),
+        one("near", cosine=0.4, said_by="Bo"),
+        one("x", [0], cosine=0.2),
+    ]
+    assert order(rank(signals(*pool, subjects=["Bo"]), asked))[0] == first
+    assert order(rank(signals(*pool), QUERY))[0] == "said"
+
+
 def test_a_rare_word_counts_for_more_than_a_common_one():
     common = [one(f"x{at}", [0], cosine=0.5) for at in range(8)]
     assert order(rank(signals(*common, one("rare", [1], cosine=0.5)), QUERY))[0] == "rare"
