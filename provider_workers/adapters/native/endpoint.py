@@ -12,12 +12,15 @@ import msgspec
 
 from service_kit.errors import GroveError
 
-__all__ = ["AwayError", "Caller", "RefusedError", "RetryPolicy"]
+__all__ = ["MAX_ANSWER_BYTES", "AwayError", "Caller", "RefusedError", "RetryPolicy"]
 
 _log = logging.getLogger(__name__)
 
 _RETRYABLE: Final = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
 _AT_ONCE: Final = 8
+MAX_ANSWER_BYTES: Final = 32 * 1024 * 1024
+"""Several times what the largest batch of vectors takes."""
+_TOO_LARGE: Final = 413
 
 
 class AwayError(GroveError):
@@ -95,17 +98,31 @@ class Caller:
 
     async def _post(self, body: object) -> bytes:
         try:
-            answer = await self._http.post(self._url, json=body)
-        except httpx.TransportError as error:
+            async with self._http.stream("POST", self._url, json=body) as answer:
+                content = await self._read(answer)
+        except (httpx.TransportError, httpx.DecodingError) as error:
             raise _NotNowError(type(error).__name__) from None
         if answer.status_code in _RETRYABLE:
             raise _NotNowError(f"status {answer.status_code}", _seconds(answer.headers.get("retry-after")))
         if not answer.is_success:
             _log.error("the %s refused with status %d", self._name, answer.status_code)
-            refused = RefusedError("memory_unavailable", f"The {self._name} refused the request.")
-            refused.status = answer.status_code
-            raise refused
-        return answer.content
+            raise self._refused("refused the request", answer.status_code)
+        return content
+
+    async def _read(self, answer: httpx.Response) -> bytes:
+        """The answer whole, unpacked; one that does not end is not waited for."""
+        content = bytearray()
+        async for piece in answer.aiter_bytes():
+            content += piece
+            if len(content) > MAX_ANSWER_BYTES:
+                _log.error("the %s answered more than %d bytes", self._name, MAX_ANSWER_BYTES)
+                raise self._refused("answered too much", _TOO_LARGE)
+        return bytes(content)
+
+    def _refused(self, why: str, status: int) -> RefusedError:
+        refused = RefusedError("memory_unavailable", f"The {self._name} {why}.")
+        refused.status = status
+        return refused
 
     def _wait(self, attempt: int, asked: float | None) -> float:
         """Exponential with jitter, or what the service asked for; never longer than the policy's."""

@@ -86,13 +86,16 @@ class ModelDerivation:
         self._rests_until = 0.0
 
     def portion(self, rows: Sequence[Row]) -> Sequence[Row]:
-        """As many of the rows as go into one call; always one, if there is one."""
-        total = 0
-        for place, row in enumerate(rows[:_MAX_AT_ONCE]):
+        """Those of the rows that go into one call; always one, if there is one. They are of one writer and one speaker:
+        what somebody says can bend how a model reads what stands beside it, which shall be their own words.
+        """
+        total, taken = 0, list[Row]()
+        for row in (one for one in rows if _voice(one) == _voice(rows[0])):
             total += len(row["text"])
-            if total > _MAX_CHARACTERS and place:
-                return rows[:place]
-        return rows[:_MAX_AT_ONCE]
+            if taken and (total > _MAX_CHARACTERS or len(taken) == _MAX_AT_ONCE):
+                break
+            taken.append(row)
+        return taken
 
     async def find(self, memory_id: str, episodes: Sequence[Record]) -> Mapping[str, list[Found] | None]:
         """The facts by the episodes' ids, None for one that is too long to be worked on.
@@ -225,6 +228,10 @@ class ModelDerivation:
             )
             for place, row in enumerate(rows, 1)
         }
+
+
+def _voice(row: Row) -> tuple[str, str, str]:
+    return row["writer_kind"], row["writer_id"], row["speaker"] or ""
 
 
 def _asked(episode: Record) -> Asked:

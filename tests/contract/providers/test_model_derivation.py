@@ -15,9 +15,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from provider_workers.adapters.native import model_derivation
+from provider_workers.adapters.native import endpoint, model_derivation
 from provider_workers.adapters.native.adapter import NativeProvider, Options
-from provider_workers.adapters.native.chat import ChatEndpoint, ChatModel
+from provider_workers.adapters.native.chat import ChatEndpoint, ChatModel, UnusableError
 from provider_workers.adapters.native.derivation import Derivation
 from provider_workers.adapters.native.endpoint import RetryPolicy
 from provider_workers.adapters.native.languages import Languages
@@ -305,6 +305,25 @@ async def test_many_episodes_go_in_bounded_calls(subject: Subject, model: Model)
     sizes = [[len(one["text"]) for one in shown["episodes"]] for shown in model.shown]
     assert sum(map(len, sizes)) == 20
     assert max(map(sum, sizes)) <= 24_000
+
+
+async def test_only_what_one_speaker_said_goes_into_a_call(subject: Subject, model: Model):
+    """Whoever gives orders to the model can bend no reading of what another says."""
+    ann = b'{"speaker":"Ann"}'
+    said = [episode(f"Fact number {n} is fine.", SAM if n % 2 else ann) for n in range(6)]
+    job = await subject.observe(subject.memory(), *said)
+    speakers = [[one["speaker"] for one in shown["episodes"]] for shown in model.shown]
+    assert sorted(speakers) == [["Ann"] * 3, ["Sam"] * 3]
+    assert len(facts(job)) == 6
+
+
+async def test_an_answer_without_an_end_is_not_read(
+    chat: ChatModel, model: Model, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(endpoint, "MAX_ANSWER_BYTES", 10_000)
+    model.always = lambda _shown: Response(b"{" * 1_000_000)
+    with pytest.raises(UnusableError, match="answered too much"):
+        await chat.ask("system", "{}", {}, 100)
 
 
 async def test_a_failure_that_passes_is_tried_again(subject: Subject, model: Model):
