@@ -111,15 +111,15 @@ def _in_year(found: re.Match[str], _: date) -> tuple[date, date]:
 
 
 def _ago(found: re.Match[str], at: date) -> tuple[date, date]:
-    said = found["count"].lower()
+    said = found["count"].casefold()
     count = int(said) if said.isdigit() else 1 if said in ("an", "one") else _NUMBERS.index(said) + 1
     if count > _MAX_AGO:
         raise ValueError(count)
-    return _back(found["unit"].lower(), count, at)
+    return _back(found["unit"].casefold(), count, at)
 
 
 def _last(found: re.Match[str], at: date) -> tuple[date, date]:
-    return _back(found["unit"].lower(), 0 if found["which"].lower() == "this" else 1, at)
+    return _back(found["unit"].casefold(), 0 if found["which"].casefold() == "this" else 1, at)
 
 
 def _back(unit: str, count: int, at: date) -> tuple[date, date]:
@@ -138,16 +138,17 @@ def _back(unit: str, count: int, at: date) -> tuple[date, date]:
 
 
 def _weekday(found: re.Match[str], at: date) -> tuple[date, date]:
-    start = at - timedelta(days=(at.weekday() - _WEEKDAYS.index(found["weekday"].lower()) - 1) % 7 + 1)
+    start = at - timedelta(days=(at.weekday() - _WEEKDAYS.index(found["weekday"].casefold()) - 1) % 7 + 1)
     return start, start + timedelta(days=1)
 
 
 def _yesterday(found: re.Match[str], at: date) -> tuple[date, date]:
-    return _back("day", 0 if found.group().lower() == "today" else 1, at)
+    return _back("day", 0 if found.group().casefold() == "today" else 1, at)
 
 
 def _number_of(found: re.Match[str]) -> int:
-    return next(at for at, one in enumerate(_MONTHS, 1) if found["month"].lower().startswith(one[:3]))
+    # The pattern takes a long s for an s, which lower() leaves as it is.
+    return next(at for at, one in enumerate(_MONTHS, 1) if found["month"].casefold().startswith(one[:3]))
 
 
 def _next_month(start: date) -> date:

@@ -23,17 +23,19 @@ _SELF: Final = r"\bI\b(?!\.)"
 _OWN: Final = r"\b(?i:my|mine)\b"
 _OBJECT: Final = r"\b(?i:me|myself)\b"
 _FIRST_PERSON: Final = re.compile(rf"{_SELF}|{_OWN}|{_OBJECT}|\b(?:[Ww]e|[Oo]urs?|[Oo]urselves|us)\b")
-_IN_THIRD: Final = tuple(
-    (re.compile(pattern), said)
-    for pattern, said in (
-        (rf"{_SELF}['’]m\b", "{} is"),
-        (rf"{_SELF}['’]ve\b", "{} has"),
-        (rf"{_SELF}['’]ll\b", "{} will"),
-        (rf"{_SELF}['’]d\b", "{} would"),
-        (rf"{_SELF}|{_OBJECT}", "{}"),
-        (_OWN, "{}'s"),
-    )
+_IN_THIRD: Final = (
+    (rf"{_SELF}['’]m\b", " is"),
+    (rf"{_SELF}['’]ve\b", " has"),
+    (rf"{_SELF}['’]ll\b", " will"),
+    (rf"{_SELF}['’]d\b", " would"),
+    (rf"{_SELF}|{_OBJECT}", ""),
+    (_OWN, "'s"),
 )
+"""What stands for the speaker, and what is said after their name instead."""
+# All at once: a name may itself be "Me" or "My", or hold hundreds of them.
+_SPEAKER: Final = re.compile("|".join(f"({pattern})" for pattern, _ in _IN_THIRD))
+_MOST: Final = 20
+"""So often a name is put in; a longer text would say nothing more."""
 
 
 def first_person(sentence: str) -> bool:
@@ -45,10 +47,7 @@ def meant(kind: str, text: str, speaker: str) -> str:
     """An English text with its speaker named in it, when it is a short fact: ``I`` alone tells a vector nothing."""
     if kind != "fact" or not speaker or speaker in ROLES or len(text) > _LONG:
         return text
-    for pattern, said in _IN_THIRD:
-        named = said.format(speaker)
-        text = pattern.sub(lambda _, named=named: named, text)
-    return text
+    return _SPEAKER.sub(lambda found: speaker + _IN_THIRD[(found.lastindex or 1) - 1][1], text, count=_MOST)
 
 
 def embedded(row: Row) -> str:

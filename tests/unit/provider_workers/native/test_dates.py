@@ -91,3 +91,24 @@ def test_a_past_day_is_read_from_a_statement(statement: str, start: str):
 )
 def test_what_may_be_another_day_is_not_read_from_a_statement(statement: str):
     assert day_of(statement, AT) is None
+
+
+@pytest.mark.parametrize("said", ["5 \u017feptember 2026", "\u017fep 5, 2026", "5 \u017fEP. 2026"])
+def test_a_long_s_is_an_s(said: str):
+    assert day_of(said, AT) == day("2026-09-05")
+    spoken = spoken_of(said, AT)
+    assert spoken is not None
+    assert spoken.window[0] == day("2026-09-05")
+
+
+@pytest.mark.parametrize("at", [datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)])
+@pytest.mark.parametrize(
+    "said",
+    ["yesterday", "3 days ago", "last monday", "two weeks ago", "this year", "a month ago", "in May",
+     "5 May", "1000 years ago", "9999-12-31", "0001-01-01", "\u017fix days ago", "la\u017ft Sunday", "th\u0131s week"],
+)  # fmt: skip
+def test_no_words_and_no_time_make_it_fail(said: str, at: datetime):
+    for start in (spoken.window[0] for spoken in (spoken_of(said, at),) if spoken is not None):
+        assert start.tzinfo is UTC
+    named = day_of(said, at)
+    assert named is None or named <= at

@@ -20,6 +20,16 @@ def test_a_fact_is_meant_of_who_says_it(said: str, told: str):
     assert meant("fact", said, "Anna") == told
 
 
+@pytest.mark.parametrize("speaker", ["Me", "I My", "{}", "{0.__class__}", r"\1", r"\g<0>"])
+def test_a_name_is_put_in_as_it_is_written(speaker: str):
+    assert meant("fact", "I'm here with my dog.", speaker) == f"{speaker} is here with {speaker}'s dog."
+
+
+def test_a_name_full_of_words_of_the_first_person_does_not_blow_a_fact_up():
+    speaker = "I've I'll I'd I my " * 10
+    assert len(meant("fact", "I'm " * 500, speaker)) <= 2_000 + 20 * len(speaker + " is")
+
+
 @pytest.mark.parametrize(
     ("kind", "speaker", "text"),
     [
