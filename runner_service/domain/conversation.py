@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Final, cast
 
 from runner_service.domain.errors import GroveError
-from runner_service.domain.fence import unfenced
+from runner_service.domain.fence import enclosed, unfenced
 from runner_service.domain.inputs import read_input
 from runner_service.domain.model import Item, Message, PastTurn
 
@@ -18,13 +18,15 @@ __all__ = ["WITHHELD", "conversation", "memories_told"]
 WITHHELD: Final = "What this call returned is of a memory that may not be read any more."
 """Stands in the place of an answer that may not be shown again."""
 
+_UNTOLD: Final = ""
+"""The memory of an answer that cannot be looked into, which nobody may read."""
 _WITHIN: Final = ("results", "records", "versions", "memories", "children", "parent", "record")
 """Where a tool's answer names what it tells of. What a writer may fill, ``content`` and the like, is not looked at."""
 
 
 def memories_told(past: Sequence[PastTurn]) -> frozenset[str]:
     """Ids of the memories of which tools told in these turns."""
-    return frozenset(one for turn in past for item in turn.output for one in _told(item))
+    return frozenset(one for turn in past for item in turn.output for one in _told(item)) - {_UNTOLD}
 
 
 def conversation(past: Sequence[PastTurn], readable: frozenset[str]) -> tuple[Item, ...]:
@@ -42,8 +44,11 @@ def conversation(past: Sequence[PastTurn], readable: frozenset[str]) -> tuple[It
 def _told(item: Item) -> Iterable[str]:
     if item["type"] != "function_call_output":
         return ()
-    data = unfenced(str(item["output"]))
-    return () if data is None else _named(data)
+    output = str(item["output"])
+    data = unfenced(output)
+    if data is None:
+        return (_UNTOLD,) if enclosed(output) else ()
+    return _named(data)
 
 
 def _named(data: Item) -> Iterator[str]:

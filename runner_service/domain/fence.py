@@ -38,10 +38,10 @@ def fenced(data: Item, before: str = "") -> str:
 
 
 def unfenced(text: str) -> Item | None:
-    """What :func:`fenced` enclosed; None when this is no such text."""
+    """What :func:`fenced` enclosed; None when this is no such text, or one nested too deeply to be read here."""
     try:
         return _decoder.decode(enclosed(text))
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return None
 
 

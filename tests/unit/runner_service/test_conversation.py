@@ -63,3 +63,10 @@ def test_what_no_memory_answered_is_always_shown() -> None:
     past = [turn("It rains in hmem_5."), turn("server_error: The tool failed.")]
     assert memories_told(past) == set()
     assert [one for one in conversation(past, frozenset()) if one.get("output") == WITHHELD] == []
+
+
+def test_an_answer_that_cannot_be_looked_into_is_not_shown() -> None:
+    deep = '{"a":' * 100_000 + "1" + "}" * 100_000
+    past = [turn(fenced({"memory": "hmem_1", "attributes": "deep"}).replace('"deep"', deep))]
+    assert memories_told(past) == set()
+    assert conversation(past, frozenset({"hmem_1"}))[2]["output"] == WITHHELD
