@@ -55,14 +55,15 @@ def vectors(running: state.State | None) -> list[Finding]:
         return []
     try:
         told = httpx.get(f"http://{member.ops}/metrics", timeout=_ASK_S).raise_for_status().text
-    except httpx.HTTPError:
+        shown = [one for family in text_string_to_metric_families(told) for one in family.samples]
+        return [
+            _waiting(int(one.value), one.labels[_GENERATION])
+            for one in shown
+            if one.name == _PENDING and _GENERATION in one.labels
+        ]
+    except (httpx.HTTPError, ValueError, OverflowError):
+        # It may be gone, and something else be where it was.
         return []
-    shown = [one for family in text_string_to_metric_families(told) for one in family.samples]
-    return [
-        _waiting(int(one.value), one.labels[_GENERATION])
-        for one in shown
-        if one.name == _PENDING and _GENERATION in one.labels
-    ]
 
 
 def _waiting(count: int, model: str) -> Finding:
@@ -77,6 +78,8 @@ def _asked(of: tuple[str, str], base_url: str, key: SecretStr | None, model: str
     headers = {} if key is None else {"Authorization": f"Bearer {key.get_secret_value()}"}
     try:
         answer = httpx.get(f"{base_url.rstrip('/')}/models", headers=headers, timeout=_ASK_S)
+    except (UnicodeEncodeError, httpx.LocalProtocolError):
+        return Finding("FAIL", subject, "the key cannot be sent as it is", f"check {setting}_API_KEY")
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         told = f"{base_url} does not answer: {type(error).__name__}"
         return Finding("FAIL", subject, told, f"check {setting}_BASE_URL, and that the service runs")
@@ -99,7 +102,14 @@ def _listed(answer: httpx.Response) -> frozenset[str] | None:
     """The ids of an answer as OpenAI gives it; None where it is another."""
     try:
         return frozenset(str(one["id"]) for one in answer.raise_for_status().json()["data"])
-    except (httpx.HTTPError, json.JSONDecodeError, UnicodeDecodeError, LookupError, TypeError):
+    except (
+        httpx.HTTPError,
+        json.JSONDecodeError,
+        UnicodeDecodeError,
+        RecursionError,
+        LookupError,
+        TypeError,
+    ):
         return None
 
 

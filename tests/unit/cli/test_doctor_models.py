@@ -82,6 +82,7 @@ def test_the_endpoints_of_both_models_are_asked_each_with_its_key(service: Servi
         (503, "", "FAIL", "ask whoever runs the service"),
         (404, "", "ok", None),
         (200, "no json", "ok", None),
+        (200, "[" * 100_000, "ok", None),
         (200, '{"data": []}', "note", "check GROVE_DERIVATION_MODEL if calls are refused"),
     ],
 )
@@ -101,6 +102,14 @@ def test_an_endpoint_that_is_away_is_found(service: Service):
     assert found.verdict == "FAIL"
     assert found.remedy is not None
     assert "GROVE_DERIVATION_BASE_URL" in found.remedy
+
+
+@pytest.mark.parametrize("key", ["\u201cthe-key\u201d", "the-key\n"])
+def test_a_key_that_no_header_holds_is_found(service: Service, key: str):
+    found = models.deriving(settings(service).model_copy(update={"derivation_api_key": SecretStr(key)}))
+    assert (found.verdict, found.remedy) == ("FAIL", "check GROVE_DERIVATION_API_KEY")
+    assert "the-key" not in found.told
+    assert service.asked == []
 
 
 def test_no_model_to_derive_with_is_nothing_wrong():
@@ -125,3 +134,10 @@ def test_how_many_vectors_of_which_model_are_waited_for_is_told(
     (found,) = models.vectors(running)
     assert (found.verdict, found.told) == (verdict, told)
     assert models.vectors(None) == []
+
+
+@pytest.mark.parametrize("value", ["NaN", "+Inf", "no number"])
+def test_what_are_no_metrics_says_nothing_of_vectors(service: Service, value: str):
+    service.body = f'grove_embeddings_pending{{grove_embedding_generation="x"}} {value}\n'
+    running = State(1, "http://127.0.0.1:1", members={"provider": Member(1, "", ops=service.address)})
+    assert models.vectors(running) == []
