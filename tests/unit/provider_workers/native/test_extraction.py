@@ -41,7 +41,11 @@ def children() -> list[str]:
     """The command lines of the extracting processes that this one started."""
     found = list[str]()
     for task in Path("/proc/self/task").iterdir():
-        for pid in (task / "children").read_text().split():
+        try:
+            started = (task / "children").read_text().split()
+        except OSError:  # a thread that has ended since
+            continue
+        for pid in started:
             try:
                 line = Path(f"/proc/{pid}/cmdline").read_bytes().decode().replace("\0", " ")
             except OSError:
