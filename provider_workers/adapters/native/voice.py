@@ -15,7 +15,10 @@ from service_kit.db.tx import Row
 
 __all__ = ["COLUMNS", "embedded", "first_person", "meant"]
 
-COLUMNS: Final = "v.prefix, v.text, v.type, v.language, left(v.attributes_json ->> 'speaker', 200) as speaker"
+COLUMNS: Final = (
+    "v.prefix, v.text, v.type, v.language, case when jsonb_typeof(v.attributes_json -> 'speaker') = 'string'"
+    " then left(btrim(v.attributes_json ->> 'speaker', E' \\t\\n\\r'), 200) end as speaker"
+)
 """What :func:`embedded` reads, of a ``version v``."""
 
 _LONG: Final = 2_000  # characters

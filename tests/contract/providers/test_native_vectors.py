@@ -31,6 +31,7 @@ class Moody:
         self.slow: bool = False
         self.hates: str | None = None
         self.asked: int = 0
+        self.texts: list[str] = []
         self._real = real
 
     async def warm(self) -> None: ...
@@ -43,6 +44,7 @@ class Moody:
             await asyncio.Event().wait()
         if self.down or (self.hates and any(self.hates in text for text in texts)):
             raise GroveError("memory_unavailable", "The embedding service did not answer.")
+        self.texts += texts
         return await self._real.embed(texts)
 
 
@@ -78,6 +80,31 @@ async def test_a_record_without_a_vector_is_kept_found_by_its_words_and_said_to_
     await sweeper(database, moody).run()
     answer = await native.ask(memory, "striped animals")
     assert (found(answer), answer.degraded) == (["The zebra enclosure opens at nine."], ())
+
+
+@pytest.mark.parametrize(
+    ("attributes", "embedded"),
+    [
+        (b'{"speaker": " Ana\\n"}', "Ana moved to Oslo."),
+        (b'{"speaker": "Ana Maria"}', "Ana Maria moved to Oslo."),
+        (b'{"speaker": {"name": "Ana"}}', "I moved to Oslo."),
+        (b'{"speaker": 7}', "I moved to Oslo."),
+        (b"{}", "I moved to Oslo."),
+    ],
+    ids=str,
+)
+async def test_a_vector_made_late_is_of_the_same_text_as_one_made_at_once(
+    native: Subject, moody: Moody, database: Database, attributes: bytes, embedded: str
+):
+    memory = native.memory()
+    await native.state(memory, "I moved to Oslo.", attributes)
+    moody.down = True
+    await native.state(memory, "I moved to Oslo.", attributes)
+    moody.down = False
+    await sweeper(database, moody).run()
+    at_once, late = moody.texts
+    assert at_once.endswith(embedded)
+    assert late == at_once
 
 
 async def test_only_records_in_reach_of_the_question_are_said_to_be_late(native: Subject, moody: Moody):
