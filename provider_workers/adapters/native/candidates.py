@@ -13,10 +13,10 @@ from psycopg import sql
 from provider_workers.adapters.native.generations import Generation
 from provider_workers.adapters.native.lexemes import Search, masks
 from provider_workers.adapters.native.scope import Arguments, among
-from provider_workers.adapters.native.seen import BEST, Keys, Seen, keys_of
+from provider_workers.adapters.native.seen import BEST, Keys, Seen, Spread, keys_of
 from provider_workers.adapters.native.signals import Candidate, Counted, Pool, bits, key_pairs
 from provider_workers.adapters.native.vectors import Vector, literal
-from provider_workers.adapters.native.wording import Wording
+from provider_workers.adapters.native.wording import PLACES, Wording
 from service_kit.db.tx import Row, Tx
 
 __all__ = ["Candidates"]
@@ -53,8 +53,8 @@ class Candidates:
         if few:
             return await self._all()
         async with self._seen.at_large():
-            held = await self._seen.count()
-            return await (self._all() if held <= WHOLE else self._best_of(held))
+            held, spread = await self._seen.spread(PLACES)
+            return await (self._all() if held <= WHOLE else self._best_of(held, spread))
 
     async def _all(self) -> Pool:
         rows = await self._rows(None)
@@ -64,8 +64,8 @@ class Candidates:
         ]
         return await self._pool(rows, _links_in(rows), counted)
 
-    async def _best_of(self, held: int) -> Pool:
-        keys, counted = await self._best(held)
+    async def _best_of(self, held: int, spread: Spread) -> Pool:
+        keys, counted = await self._best(held, spread)
         beside = await self._beside(keys)
         rows = await self._rows(_all_of(keys, beside))
         return await self._pool(rows, _links_of(rows, beside), counted)
@@ -114,9 +114,9 @@ class Candidates:
         )
         return await self._seen.fetch(statement, bind)
 
-    async def _best(self, total: int) -> tuple[Keys, list[Counted]]:
+    async def _best(self, total: int, spread: Spread) -> tuple[Keys, list[Counted]]:
         """The best by each signal, and how rare the words are."""
-        search, wording = self._search, Wording(self._seen, total)
+        search, wording = self._search, Wording(self._seen, total, spread)
         keys, counted = Keys(), list[Counted]()
         for asked in (search.query, search.text):
             found, holding = await wording.best(asked)

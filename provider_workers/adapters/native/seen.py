@@ -11,7 +11,7 @@ from provider_workers.adapters.native.reading import filtered
 from provider_workers.adapters.native.scope import Arguments, Scope, scope
 from service_kit.db.tx import Row, Tx
 
-__all__ = ["BEST", "Keys", "Seen", "keys_of"]
+__all__ = ["BEST", "Keys", "Seen", "Spread", "keys_of"]
 
 BEST: Final = 400
 """So many of the best by one signal are ranked."""
@@ -27,6 +27,9 @@ _AT_LARGE: Final = {
 
 Keys = list[tuple[str, str, int]]
 """Versions by memory, record and number."""
+
+Spread = list[tuple[str, float]]
+"""Places spread evenly over versions: a memory, and one's place in it, from 0 for the oldest to 1 for the newest."""
 
 
 class Seen:
@@ -49,13 +52,28 @@ class Seen:
         """For statements over very many memories or records."""
         return self._tx.planning(**_AT_LARGE)
 
-    async def count(self, most: int | None = None) -> int:
+    async def count(self, most: int) -> int:
         """How many there are; no more than ``most`` are counted."""
         bind = Arguments()
         statement = sql.SQL(
             "select count(*) as held from (select from version v where {} limit {}) counted"
         ).format(self.scope(bind).condition, sql.Literal(most))
         return (await self.fetch(statement, bind))[0]["held"]
+
+    async def spread(self, places: int) -> tuple[int, Spread]:
+        """How many there are, and so many places spread over them: a memory has as many as its share of them is."""
+        bind = Arguments()
+        statement = sql.SQL(
+            "with each_memory as (select v.memory_id, count(*)::float8 as held from version v where {} group by 1),"
+            " placed as (select memory_id, held, sum(held) over (order by memory_id) as upto,"
+            " sum(held) over () as total from each_memory)"
+            " select memory_id, total, floor((place + 0.5) * total / {places} - (upto - held))"
+            " / greatest(held - 1, 1) as part"
+            " from placed cross join lateral generate_series("
+            "ceil((upto - held) * {places} / total - 0.5)::int, ceil(upto * {places} / total - 0.5)::int - 1) place"
+        ).format(self.scope(bind).condition, places=sql.Literal(places))
+        rows = await self.fetch(statement, bind)
+        return int(rows[0]["total"]) if rows else 0, [(row["memory_id"], row["part"]) for row in rows]
 
     async def newest(self, holds: sql.Composable, bind: Arguments) -> Keys:
         """The newest for which this holds."""

@@ -11,18 +11,19 @@ from psycopg import sql
 
 from provider_workers.adapters.native.lexemes import Lexemes, bit, masks
 from provider_workers.adapters.native.scope import Arguments
-from provider_workers.adapters.native.seen import BEST, Keys, Seen, keys_of
+from provider_workers.adapters.native.seen import BEST, Keys, Seen, Spread, keys_of
 from provider_workers.adapters.native.signals import bits
 from service_kit.db.tx import Row
 
-__all__ = ["Wording"]
+__all__ = ["PLACES", "Wording"]
+
+PLACES: Final = 256
+"""At so many places, spread over all versions, the sample is taken."""
 
 _RARE: Final = 5_000
 _LOOKED_FOR: Final = 20_000
 _SEEN: Final = 10
 _SAMPLED: Final = 1_024
-_PROBES: Final = 16
-_PROBES_OF_MANY: Final = 256
 _LOOKED_THROUGH: Final = 100_000
 _NEWEST: Final = 20_000
 
@@ -32,11 +33,12 @@ _BY_MEMORY: Final = sql.SQL("select * from version v where {} offset 0")
 
 
 class Wording:
-    """``total`` versions and their words."""
+    """``total`` versions and their words, and places ``spread`` over them."""
 
-    def __init__(self, seen: Seen, total: int) -> None:
+    def __init__(self, seen: Seen, total: int, spread: Spread) -> None:
         self._seen = seen
         self._total = total
+        self._spread = spread
         self._memory_ids = seen.search.memory_ids
         self._all_are_read = len(self._memory_ids) > 1 and total <= _LOOKED_THROUGH
 
@@ -147,9 +149,8 @@ class Wording:
         )
 
     async def _shares(self, each: Sequence[str]) -> list[float]:
-        """In what share of the versions each word is, by versions spread over the memories and their time."""
-        bind, ids = Arguments(), self._memory_ids
-        probes = _PROBES if len(ids) <= _PROBES else _PROBES_OF_MANY
+        """In what share of the versions each word is, by some at each of the places."""
+        bind = Arguments()
         statement = sql.SQL(
             "select distinct on (v.record_id, v.version) {masks} as words"
             " from unnest({memories}::text[], {parts}::float8[]) p(memory_id, part)"
@@ -160,9 +161,9 @@ class Wording:
             " order by v.created_at limit {each}) v"
         ).format(
             masks=masks(each, bind),
-            memories=bind([ids[at * len(ids) // probes] for at in range(probes)]),
-            parts=bind([(at * 7 % probes) / probes for at in range(probes)]),
-            each=sql.Literal(_SAMPLED // probes),
+            memories=bind([memory_id for memory_id, _ in self._spread]),
+            parts=bind([part for _, part in self._spread]),
+            each=sql.Literal(_SAMPLED // len(self._spread)),
         )
         rows = await self._seen.fetch(statement, bind)
         held = bits([row["words"] for row in rows], len(each))

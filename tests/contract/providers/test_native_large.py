@@ -3,6 +3,7 @@
 import pytest
 
 from provider_workers.adapters.native import candidates, seen, wording
+from provider_workers.adapters.native.lexemes import Lexemes
 from provider_workers.domain.model import Found, Include
 from tests.contract.providers.subject import Subject, episode, text_of
 
@@ -36,6 +37,7 @@ def be_large(monkeypatch: pytest.MonkeyPatch, words: dict[str, int]) -> None:
     """Nothing is ranked whole; ``words`` says how they are looked for."""
     monkeypatch.setattr(candidates, "WHOLE", 0)
     monkeypatch.setattr(candidates, "_SIGNS_FROM", 0)
+    monkeypatch.setattr(wording, "_SAMPLED", 100_000)  # all of them
     for name, value in {"_SEEN": 0, **words}.items():
         monkeypatch.setattr(wording, name, value)
 
@@ -71,7 +73,6 @@ async def test_many_memories_answer_as_few_do(
     held = [await memory_of(subject), subject.memory(), *(subject.memory() for _ in range(20))]
     await subject.state(held[1], "The lamp of the boathouse was mended by Marek.")
     await subject.state(subject.memory(), "Nobody asks the memory of this lamp and boathouse.")
-    monkeypatch.setattr(wording, "_SAMPLED", 100_000)  # all of them
     await answers_alike(subject, monkeypatch, held, asked, words)
 
 
@@ -100,3 +101,27 @@ async def test_a_large_memory_ranks_no_more_than_its_best(subject: Subject, monk
     monkeypatch.setattr(candidates, "_BY_SIGNS", 1)
     answer = await subject.ask(memory, "Is the rowing boat made of cedar?", limit=5)
     assert [text_of(hit.record) for hit in answer.hits] == [SAID[2]]
+
+
+async def test_how_common_a_word_is_is_estimated_by_records_not_by_memories(
+    subject: Subject, monkeypatch: pytest.MonkeyPatch
+):
+    large, small = subject.memory(), [subject.memory() for _ in range(6)]
+    for at in range(42):
+        await subject.state(large, f"Lamp {at} burns.")
+    for memory in small:
+        await subject.state(memory, "The boat is new.")
+    be_large(monkeypatch, {"_LOOKED_THROUGH": 0, "_RARE": 0, "_LOOKED_FOR": 0})
+    estimated = list[float]()
+    best = wording.Wording.best
+
+    async def noted(self: wording.Wording, asked: Lexemes) -> tuple[seen.Keys, list[float]]:
+        keys, holding = await best(self, asked)
+        estimated.extend(holding)
+        return keys, holding
+
+    monkeypatch.setattr(wording.Wording, "best", noted)
+    empty = [subject.memory() for _ in range(300)]
+    answer = await subject.ask([*empty, *small, large], "lamp boat")
+    assert answer.hits
+    assert estimated == pytest.approx([42, 6], rel=0.2)
