@@ -127,7 +127,8 @@ def _postgres(settings: UpSettings, running: state.State | None) -> Finding:
             "FAIL", "postgres", told, "check GROVE_DATABASE_URL" if external else "see logs/postgres.log"
         )
     kind = "external" if external else "embedded"
-    told = f"{kind}, {version // 10_000}.{version % 10_000}, answers"
+    where = "" if external else f" in {find_pg_bin().bin}"
+    told = f"{kind}, {version // 10_000}.{version % 10_000}{where}, answers"
     if version < _OLDEST_POSTGRES:
         return Finding("FAIL", "postgres", told, "use Postgres 15 or newer")
     if row is None:
