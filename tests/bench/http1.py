@@ -59,10 +59,6 @@ class Http:
         """``POST path`` with ``body`` as JSON."""
         return await self._send("POST", path, msgspec.json.encode(body))
 
-    async def put(self, path: str, body: object) -> Answer:
-        """``PUT path`` with ``body`` as JSON."""
-        return await self._send("PUT", path, msgspec.json.encode(body))
-
     async def events(self, method: str, path: str, body: bytes = b"") -> AsyncGenerator[bytes]:
         """The payload of each ``data:`` line until the stream ends. The connection cannot be used after."""
         reader, writer = self._open()

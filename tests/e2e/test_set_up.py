@@ -18,6 +18,7 @@ import pytest
 
 from service_kit.embedded import state
 from service_kit.embedded.home import FORMAT, Home
+from service_kit.embedded.postgres import find_pg_bin
 from service_kit.embedded.processes import Family
 from tests.fixtures.parts import embedded_postgres, short_directory
 from tests.fixtures.stack import GROVE, Stack, environment, running
