@@ -136,6 +136,11 @@ def test_the_doctor_finds_a_running_deployment_well(stack: Stack):
         assert f"ok    {name}" in done.stdout
 
 
+def test_the_doctor_says_where_the_programs_of_a_running_postgres_are(stack: Stack):
+    told = stack.grove("doctor").stdout.partition("postgres")[2].partition("\n")[0]
+    assert told.endswith(f" in {find_pg_bin().bin}, answers")
+
+
 def test_the_doctor_says_how_many_vectors_of_which_model_are_waited_for(stack: Stack):
     """The provider measures every few seconds, and tells its model at its start."""
     deadline = time.monotonic() + 60
