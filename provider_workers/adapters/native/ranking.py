@@ -86,7 +86,8 @@ def _parts(signals: Signals, asked: Asked, *, keyed: bool) -> dict[str, Scores]:
         for name, weight in _WEIGHTS.items():
             parts[name] = asked.weight(name, weight) * normalised(raw[name], signals.no_keys)
         parts["subject"] = asked.weight("subject", _SUBJECT) * signals.subject
-        parts["time"] = asked.weight("time", _TIME) * signals.time
+        time = with_keys(signals.time, signals.pool.keys) if keyed else signals.time
+        parts["time"] = asked.weight("time", _TIME) * time
     if asked.text:
         text = with_keys(signals.text, signals.pool.keys) if keyed else signals.text
         parts["text"] = _TEXT * normalised(text, signals.no_keys)

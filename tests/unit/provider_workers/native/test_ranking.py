@@ -133,6 +133,17 @@ def test_what_happened_when_the_question_says_comes_first():
     assert [item.signals["time"] for item in ranked] == [1.0, 0.0]
 
 
+def test_an_episode_happened_when_a_fact_derived_from_it_did_too():
+    """"I moved yesterday", said on the first: what happened the day before is told by the episode."""
+    before, window = AT - timedelta(days=1), (AT - timedelta(days=1), AT)
+    episode = one("e", [0], kind="episode", cosine=0.5)
+    derived = one("f", [0], cosine=0.5, derived=True, sources=[("m", "e")], happened_at=before)
+    other = one("x", [0], kind="episode", cosine=0.5)
+    ranked = rank(signals(other, episode, derived, window=window), QUERY)
+    assert order(ranked) == ["e", "x", "f"]
+    assert ranked[0].score > ranked[1].score
+
+
 def test_a_fact_is_a_key_to_its_episode_which_takes_the_place():
     episode = one("e", kind="episode", cosine=0.1)
     derived = one("f", [0, 1], cosine=0.9, derived=True, sources=[("m", "e")])
