@@ -5,7 +5,6 @@ import logging
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from functools import wraps
-from pathlib import Path
 from typing import Any, Final
 
 from joserfc.errors import JoseError
@@ -35,6 +34,7 @@ from authz_service.domain.mint_passport import MintPassport
 from authz_service.domain.refusals import recording
 from authz_service.domain.revoke_token import RevokeToken
 from authz_service.domain.update_node import UpdateNode
+from authz_service.schema import SCHEMA
 from authz_service.settings import Settings
 from authz_service.store.audit import PostgresAudit
 from authz_service.store.following import Following
@@ -52,8 +52,6 @@ from service_kit.identity import PassportSigner
 from service_kit.rpc.passport import AUTHENTICATE
 from service_kit.rpc.server import Wiring
 from service_kit.settings import SettingsError
-
-SCHEMA: Final = migrate.Schema("authz", Path(__file__).parent / "store" / "migrations")
 
 _SERVICES: Final = ("Authentication", "Tokens", "Principals", "Access", "Tree", "Grants", "Audit")
 _RETRY_S: Final = 1.0

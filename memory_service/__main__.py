@@ -2,10 +2,9 @@
 
 import sys
 
-from memory_service.main import SCHEMA, build
+from memory_service.schema import SCHEMA
 from memory_service.settings import Settings
 from service_kit.db import migrate
-from service_kit.rpc import server
 from service_kit.settings import load
 
 
@@ -14,6 +13,10 @@ def main(arguments: list[str]) -> int:
     settings = load(Settings)
     if arguments == ["migrate"]:
         return migrate.main(settings, SCHEMA)
+    # What serves takes long to load, and migrating waits for none of it.
+    from memory_service.main import build  # noqa: PLC0415
+    from service_kit.rpc import server  # noqa: PLC0415
+
     return server.run("memory", settings, build)
 
 

@@ -3,7 +3,6 @@
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from pathlib import Path
 from typing import Final
 
 from memory_service.api.abilities import AbilitiesServicer
@@ -42,6 +41,7 @@ from memory_service.domain.records import Records
 from memory_service.domain.snapshots import Snapshots
 from memory_service.domain.types import Registry, Types
 from memory_service.domain.work import BackgroundWork, Backlogs
+from memory_service.schema import SCHEMA
 from memory_service.settings import Settings
 from memory_service.store.guards import WATCH, JobGuards, guard_of
 from memory_service.store.postgres import CLEAR, PURGE, PostgresDescriptions
@@ -65,7 +65,6 @@ from service_kit.objects.store import tried_objects
 from service_kit.rpc.client import ServicePassport, channel
 from service_kit.rpc.server import Wiring
 
-SCHEMA: Final = migrate.Schema("memory", Path(__file__).parent / "store" / "migrations", jobs=True)
 _SERVICES: Final = [
     "grovekeeper.memory.v1.Memories",
     "grovekeeper.memory.v1.Records",

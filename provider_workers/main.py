@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, asynccontextmanager
-from pathlib import Path
 from typing import Final
 
 import grpc
@@ -35,6 +34,7 @@ from provider_workers.domain.operations import Operations
 from provider_workers.domain.queries import Queries
 from provider_workers.domain.work import BackgroundWork
 from provider_workers.registry import DEFAULT_PROVIDER, Registry
+from provider_workers.schema import SCHEMA
 from provider_workers.settings import Settings, named
 from service_kit.db import migrate
 from service_kit.db.pool import connect
@@ -43,13 +43,6 @@ from service_kit.objects.store import Objects, tried_objects
 from service_kit.rpc.server import Wiring
 from service_kit.settings import SettingsError
 
-SCHEMA: Final = migrate.Schema(
-    "provider",
-    Path(__file__).parent / "adapters" / "native" / "migrations",
-    jobs=True,
-    extensions=("vector",),
-    optional_extensions=("btree_gin",),
-)
 _SERVICES: Final = [
     "grovekeeper.provider.v1.Provider",
     "grovekeeper.provider.v1.Files",

@@ -5,12 +5,10 @@ from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 from importlib.metadata import version
-from pathlib import Path
 from typing import Final
 
 from protos.runner.v1.runner_pb2_grpc import add_HarnessesServicer_to_server, add_ResponsesServicer_to_server
 from runner_service.api.servicer import HarnessesServicer, ResponsesServicer, Tasks
-from runner_service.bases.loop.base import Endpoint, LoopBase
 from runner_service.bases.scripted.base import ScriptedBase
 from runner_service.clients.authz import SAFE as AUTHZ_SAFE
 from runner_service.clients.authz import AuthzAccess
@@ -29,6 +27,7 @@ from runner_service.domain.reconcile import Reconciler
 from runner_service.domain.responses import Responses
 from runner_service.domain.turns import Turns
 from runner_service.domain.worker import Pace, Worker
+from runner_service.schema import SCHEMA
 from runner_service.settings import Settings
 from runner_service.store.harnesses import PostgresHarnesses
 from runner_service.store.responses import PostgresResponses
@@ -42,7 +41,6 @@ from service_kit.jobs import Jobs
 from service_kit.rpc.client import ServicePassport, channel
 from service_kit.rpc.server import Wiring
 
-SCHEMA: Final = migrate.Schema("runner", Path(__file__).parent / "store" / "migrations", jobs=True)
 _SERVICES: Final = ["grovekeeper.runner.v1.Harnesses", "grovekeeper.runner.v1.Responses"]
 
 
@@ -123,6 +121,9 @@ async def _bases(settings: Settings, stack: AsyncExitStack) -> dict[str, Base]:
     """The bases this server offers: one is offered only if it can run."""
     bases: dict[str, Base] = {"scripted": ScriptedBase(settings.runner_scripted_beat_s)}
     if settings.model_base_url and settings.model_name:
+        # Loading its client library takes half a second, which a server without a model need not spend.
+        from runner_service.bases.loop.base import Endpoint, LoopBase  # noqa: PLC0415
+
         key = settings.model_api_key.get_secret_value() if settings.model_api_key else ""
         loop = LoopBase(
             Endpoint(settings.model_base_url, key, settings.model_name), settings.model_history_characters

@@ -44,12 +44,12 @@ def _current(deployment: Deployment, service: Service, known: str | None) -> boo
 
 
 def _fingerprint(service: Service) -> str:
-    """Of the release, the service's migrations and its composition, which says what else it needs."""
+    """Of the release, the service's migrations and what else its schema needs."""
     digest = hashlib.sha256()
     for part in (product_version(), metadata.version("procrastinate")):
         digest.update(part.encode())
     package = _directory(service)
-    for file in (package / "main.py", *files(package)):
+    for file in (package / "schema.py", *files(package)):
         digest.update(file.name.encode() + b"\0" + file.read_bytes())
     return digest.hexdigest()
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-from runner_service.main import SCHEMA
+from runner_service.schema import SCHEMA
 from service_kit.db import migrate
 from service_kit.errors import GroveError
 from tests.api.runner_service.cluster import Runner, make_keys, runner, runner_settings

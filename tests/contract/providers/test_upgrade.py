@@ -17,7 +17,7 @@ from provider_workers.adapters.native.embedding.local import LocalEmbedder
 from provider_workers.adapters.native.generations import Generation, Generations
 from provider_workers.adapters.native.vectors import Sweeper
 from provider_workers.domain.model import Include, Page, Record, Selection, Stamp, Status
-from provider_workers.main import SCHEMA
+from provider_workers.schema import SCHEMA
 from provider_workers.settings import Settings
 from service_kit.db import migrate
 from service_kit.db.pool import Database

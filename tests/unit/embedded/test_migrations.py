@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-import authz_service.main
-import memory_service.main
-import provider_workers.main
-import runner_service.main
+import authz_service.schema
+import memory_service.schema
+import provider_workers.schema
+import runner_service.schema
 from service_kit.db.migrate import Schema
 from service_kit.embedded import migrations
 
@@ -15,10 +15,10 @@ from service_kit.embedded import migrations
 @pytest.mark.parametrize(
     ("main", "schema"),
     [
-        (authz_service.main.__file__, authz_service.main.SCHEMA),
-        (memory_service.main.__file__, memory_service.main.SCHEMA),
-        (provider_workers.main.__file__, provider_workers.main.SCHEMA),
-        (runner_service.main.__file__, runner_service.main.SCHEMA),
+        (authz_service.schema.__file__, authz_service.schema.SCHEMA),
+        (memory_service.schema.__file__, memory_service.schema.SCHEMA),
+        (provider_workers.schema.__file__, provider_workers.schema.SCHEMA),
+        (runner_service.schema.__file__, runner_service.schema.SCHEMA),
     ],
     ids=["authz", "memory", "provider", "runner"],
 )

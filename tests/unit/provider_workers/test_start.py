@@ -8,8 +8,9 @@ import pytest
 from pydantic import SecretStr
 
 from provider_workers.domain import errors
-from provider_workers.main import SCHEMA, build
+from provider_workers.main import build
 from provider_workers.registry import Registry
+from provider_workers.schema import SCHEMA
 from provider_workers.settings import Settings
 from service_kit.db import migrate
 from service_kit.errors import GroveError

@@ -134,7 +134,7 @@ def test_what_happened_when_the_question_says_comes_first():
 
 
 def test_an_episode_happened_when_a_fact_derived_from_it_did_too():
-    """"I moved yesterday", said on the first: what happened the day before is told by the episode."""
+    """ "I moved yesterday", said on the first: what happened the day before is told by the episode."""
     before, window = AT - timedelta(days=1), (AT - timedelta(days=1), AT)
     episode = one("e", [0], kind="episode", cosine=0.5)
     derived = one("f", [0], cosine=0.5, derived=True, sources=[("m", "e")], happened_at=before)
