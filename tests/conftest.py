@@ -2,6 +2,8 @@
 
 import os
 
+import pytest
+
 # What a test starts is bound to this process by a fork, and gRPC's own handlers, which then run in the child,
 # crash it now and then where a server of ours is at work in here. Read when gRPC is imported.
 os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
@@ -13,3 +15,9 @@ pytest_plugins = [
     "tests.fixtures.spans",
     "tests.fixtures.stack",
 ]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with slow tests first: one that is begun last would be waited for alone."""
+    slow = {item.path for item in items if item.get_closest_marker("slow") is not None}
+    items.sort(key=lambda item: item.path not in slow)

@@ -14,6 +14,8 @@ from tests.e2e.routes import CLASSES, Route, call
 from tests.fixtures.parts import short_directory
 from tests.fixtures.stack import running
 
+pytestmark = pytest.mark.slow
+
 DOCUMENT = application(GatewaySettings(), MagicMock(), MagicMock()).openapi()
 REVISIONS = ("original", "post3")
 RECORD = "memory.record"

@@ -23,6 +23,8 @@ from service_kit.embedded.processes import Family
 from tests.fixtures.parts import embedded_postgres, short_directory
 from tests.fixtures.stack import GROVE, Stack, environment, running
 
+pytestmark = pytest.mark.slow
+
 PATIENCE_S = 60.0
 SERVICES = ("gateway", "authz", "memory", "runner", "provider")
 

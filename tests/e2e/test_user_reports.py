@@ -37,6 +37,8 @@ from tests.e2e.people import Person, envelope, said
 from tests.e2e.runs import consolidated
 from tests.fixtures.stack import Stack
 
+pytestmark = pytest.mark.slow
+
 SECRET: Final = "The safe opens with 4711."
 MANY: Final = 1_150
 """More than one batch of a purge, and several pages of a listing."""

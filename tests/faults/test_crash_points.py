@@ -12,7 +12,7 @@ import pytest
 from tests.e2e.caller import Caller, Refused
 from tests.faults.product import Product, product
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 AUTHZ, MEMORY = "authz", "memory"
 NAMES = "memory_service.store.postgres:PostgresTransaction"

@@ -14,7 +14,7 @@ import pytest
 from tests.e2e.caller import Caller, Json
 from tests.faults.product import Product, product
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 MEMORY, PROVIDER = "memory", "provider"
 FILES = "provider_workers.adapters.native.files:Files"

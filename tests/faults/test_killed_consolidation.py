@@ -9,7 +9,7 @@ import pytest
 from tests.e2e.caller import Json, Refused
 from tests.faults.product import Product, product
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 FACTS = 150
 IDLE = {
     "GROVE_NATIVE_CONSOLIDATE_IDLE_MIN": "0.03",

@@ -12,7 +12,7 @@ import pytest
 from tests.e2e.caller import Caller, Json, Refused, Streamed, text_of
 from tests.faults.product import Product, product
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 COUNT = "Count slowly from 1 to 40, one number per line."
 COUNTED = "\n".join(str(number) for number in range(1, 41))
