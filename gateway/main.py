@@ -31,6 +31,7 @@ from gateway.clients import (
     queries,
     records,
     responses,
+    sessions,
     snapshots,
     tokens,
     types,
@@ -51,6 +52,7 @@ from gateway.routes import memories as memory_routes
 from gateway.routes import queries as query_routes
 from gateway.routes import records as record_routes
 from gateway.routes import responses as response_routes
+from gateway.routes import sessions as session_routes
 from gateway.routes import snapshots as snapshot_routes
 from gateway.routes import tokens as token_routes
 from gateway.routes import types as type_routes
@@ -84,6 +86,7 @@ class Clients:
     types: types.TypesClient
     harnesses: harnesses.HarnessesClient
     responses: responses.ResponsesClient
+    sessions: sessions.SessionsClient
     health: HealthClient
 
 
@@ -107,7 +110,9 @@ async def connected(settings: GatewaySettings) -> AsyncGenerator[Clients]:
                 *consolidations.SAFE,
             ),
         ) as to_memory,
-        channel(settings.runner_address, settings, safe=(*harnesses.SAFE, *responses.SAFE)) as to_runner,
+        channel(
+            settings.runner_address, settings, safe=(*harnesses.SAFE, *responses.SAFE, *sessions.SAFE)
+        ) as to_runner,
     ):
         patience = responses.Patience(settings.stream_deadline_s, settings.stream_patience_s)
         yield Clients(
@@ -125,6 +130,7 @@ async def connected(settings: GatewaySettings) -> AsyncGenerator[Clients]:
             types=types.TypesClient(to_memory),
             harnesses=harnesses.HarnessesClient(to_runner),
             responses=responses.ResponsesClient(to_runner, patience),
+            sessions=sessions.SessionsClient(to_runner),
             health=HealthClient(to_authz),
         )
 
@@ -168,6 +174,7 @@ def application(settings: GatewaySettings, clients: Clients, rates: RateLimits) 
     memory_routes.routes(app, clients.memories)
     memory_routes.grants(app, clients.authz)
     response_routes.routes(app, clients.responses, settings.stream_keepalive_s)
+    session_routes.routes(app, clients.sessions, clients.responses)
     harness_routes.routes(app, clients.harnesses)
     harness_routes.starting_points(app, clients.harnesses)
     token_routes.routes(app, clients.tokens)

@@ -8,7 +8,9 @@ from importlib.metadata import version
 from typing import Final
 
 from protos.runner.v1.runner_pb2_grpc import add_HarnessesServicer_to_server, add_ResponsesServicer_to_server
+from protos.runner.v1.sessions_pb2_grpc import add_SessionsServicer_to_server
 from runner_service.api.servicer import HarnessesServicer, ResponsesServicer, Tasks
+from runner_service.api.sessions import SessionsServicer
 from runner_service.bases.scripted.base import ScriptedBase
 from runner_service.clients.authz import SAFE as AUTHZ_SAFE
 from runner_service.clients.authz import AuthzAccess
@@ -25,12 +27,14 @@ from runner_service.domain.observe import Observe
 from runner_service.domain.ports import Base
 from runner_service.domain.reconcile import Reconciler
 from runner_service.domain.responses import Responses
+from runner_service.domain.sessions import Sessions
 from runner_service.domain.turns import Turns
 from runner_service.domain.worker import Pace, Worker
 from runner_service.schema import SCHEMA
 from runner_service.settings import Settings
 from runner_service.store.harnesses import PostgresHarnesses
 from runner_service.store.responses import PostgresResponses
+from runner_service.store.sessions import PostgresSessions
 from runner_service.store.turns import OBSERVE, Keeping, PostgresTurns
 from runner_service.tools.server import ToolServer
 from service_kit.clock import SystemClock
@@ -41,7 +45,7 @@ from service_kit.jobs import Jobs
 from service_kit.rpc.client import ServicePassport, channel
 from service_kit.rpc.server import Wiring
 
-_SERVICES: Final = ["grovekeeper.runner.v1.Harnesses", "grovekeeper.runner.v1.Responses"]
+_SERVICES: Final = [f"grovekeeper.runner.v1.{one}" for one in ("Harnesses", "Responses", "Sessions")]
 
 
 @asynccontextmanager
@@ -96,7 +100,9 @@ async def build(settings: Settings) -> AsyncGenerator[Wiring]:
             clock=clock,
             gate=gate,
         )
-        tasks = Tasks(accept, Responses(response_store, wakeups, clock), follow)
+        responses = Responses(response_store, wakeups, clock)
+        sessions = Sessions(PostgresSessions(database), responses)
+        tasks = Tasks(accept, responses, sessions, follow)
 
         async def ready() -> bool:
             return gate.open and await migrate.current(database, SCHEMA)
@@ -109,6 +115,7 @@ async def build(settings: Settings) -> AsyncGenerator[Wiring]:
             servicers=[
                 lambda server: add_HarnessesServicer_to_server(HarnessesServicer(harnesses), server),
                 lambda server: add_ResponsesServicer_to_server(ResponsesServicer(tasks), server),
+                lambda server: add_SessionsServicer_to_server(SessionsServicer(sessions), server),
             ],
             service_names=_SERVICES,
             background=[wakeups.run, reconciler.run, worker.run, worker.beat, jobs.work],

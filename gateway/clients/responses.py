@@ -20,7 +20,7 @@ __all__ = ["SAFE", "Patience", "Renew", "ResponsesClient"]
 
 SAFE = tuple(
     f"grovekeeper.runner.v1.Responses/{method}"
-    for method in ("GetResponse", "CancelResponse", "CancelSession")
+    for method in ("GetResponse", "GetInputItems", "CancelResponse", "CancelSession")
 )
 """Methods that may be sent twice."""
 
@@ -72,6 +72,16 @@ class ResponsesClient:
     async def get(self, response_id: str) -> schema.Response:
         """A response as it stands."""
         return _response(await self._responses.GetResponse(runner_pb2.GetResponseRequest(id=response_id)))
+
+    async def input_items(self, response_id: str) -> bytes:
+        """What a task was asked, as JSON."""
+        request = runner_pb2.GetInputItemsRequest(id=response_id)
+        return schema.input_items((await self._responses.GetInputItems(request)).json)
+
+    async def delete(self, response_id: str) -> schema.DeletedResponse:
+        """Delete a response that has ended."""
+        answer = await self._responses.DeleteResponse(runner_pb2.DeleteResponseRequest(id=response_id))
+        return schema.DeletedResponse(id=answer.id)
 
     async def cancel(self, response_id: str) -> schema.Response:
         """Stop a task; a terminal one is answered unchanged."""

@@ -1,4 +1,4 @@
-"""``/v1/responses`` and cancelling a session (UHP Tasks, Streaming, Sessions)."""
+"""``/v1/responses`` (UHP Tasks, Streaming)."""
 
 import asyncio
 import contextlib
@@ -88,10 +88,15 @@ def routes(on: FastAPI, responses: ResponsesClient, keepalive_s: float) -> None:
         """Stop a task; what it wrote so far is kept."""
         return raw_answer((await responses.cancel(response_id)).json)
 
-    @on.post("/v1/sessions/{session_id}/cancel", openapi_extra=describe(schema.CancelledSession))
-    async def cancel_session(session_id: str) -> Response:
-        """Stop whatever runs in a session; it can be continued."""
-        return answer(await responses.cancel_session(session_id))
+    @on.get(f"{_RESPONSE}/input_items", openapi_extra=describe(schema.InputItems))
+    async def list_input_items(response_id: str) -> Response:
+        """What a task was asked, as items."""
+        return raw_answer(await responses.input_items(response_id))
+
+    @on.delete(_RESPONSE, openapi_extra=describe(schema.DeletedResponse, errors=("session_busy",)))
+    async def delete_response(response_id: str) -> Response:
+        """Delete a response that has ended; its session goes with the last one."""
+        return answer(await responses.delete(response_id))
 
 
 def _check_input(asked: schema.CreateResponse) -> None:

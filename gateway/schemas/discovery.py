@@ -20,7 +20,7 @@ class Capabilities(Answer, kw_only=True, frozen=True):
     cancellation: bool = True
     files_input: bool = False
     files_output: bool = False
-    session_listing: bool = False
+    session_listing: bool = True
     harness_management: bool = True
     session_sharing: bool = False
     idempotency: bool = True

@@ -12,12 +12,15 @@ __all__ = [
     "CancelledSession",
     "CreateResponse",
     "Created",
+    "DeletedResponse",
     "Event",
+    "InputItems",
     "ReadResponse",
     "Response",
     "ResponseObject",
     "TaskMetadata",
     "ignored_fields",
+    "input_items",
 ]
 
 
@@ -79,6 +82,27 @@ class ResponseObject(Answer, kw_only=True, frozen=True):
     metadata: dict[str, Any]
 
 
+class InputItems(Answer, kw_only=True, frozen=True):
+    """What a task was asked: items as they were sent, handed on byte for byte."""
+
+    object: Literal["list"]
+    data: list[dict[str, Any]]
+    has_more: bool
+
+
+def input_items(items: bytes) -> bytes:
+    """The JSON of :class:`InputItems`, of a list that is JSON."""
+    return b'{"object":"list","data":' + items + b',"has_more":false}'
+
+
+class DeletedResponse(Answer, kw_only=True, frozen=True):
+    """A response that is gone."""
+
+    id: str
+    object: Literal["response"] = "response"
+    deleted: bool = True
+
+
 class Response(Answer, kw_only=True, frozen=True):
     """A response: where it stands, and the UHP object as the runner composed it."""
 
@@ -119,7 +143,7 @@ _TERMINAL: Final = msgspec.json.Decoder(_Terminal)
 
 
 class CancelledSession(Answer, kw_only=True, frozen=True):
-    """A session after what ran in it was cancelled."""
+    """A session after what ran in it was cancelled; ``status`` is its newest turn's."""
 
     id: Text
     object: Literal["session"] = "session"

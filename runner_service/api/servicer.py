@@ -16,6 +16,7 @@ from runner_service.domain.follow import Follow
 from runner_service.domain.harnesses import Harnesses
 from runner_service.domain.model import Harness
 from runner_service.domain.responses import Responses
+from runner_service.domain.sessions import Sessions
 
 __all__ = ["HarnessesServicer", "ResponsesServicer", "Tasks"]
 
@@ -72,6 +73,7 @@ class Tasks:
 
     accept: Accept
     responses: Responses
+    sessions: Sessions
     follow: Follow
 
 
@@ -100,8 +102,17 @@ class ResponsesServicer(ResponsesBase):
     async def CancelResponse(self, request: wire.CancelResponseRequest, context: Context) -> wire.Response:
         return convert.response(await self._tasks.responses.cancel(request.id))
 
+    async def GetInputItems(self, request: wire.GetInputItemsRequest, context: Context) -> wire.InputItems:
+        return wire.InputItems(json=await self._tasks.sessions.input_items(request.id))
+
+    async def DeleteResponse(
+        self, request: wire.DeleteResponseRequest, context: Context
+    ) -> wire.DeleteResponseResponse:
+        await self._tasks.sessions.delete_response(request.id)
+        return wire.DeleteResponseResponse(id=request.id)
+
     async def CancelSession(
         self, request: wire.CancelSessionRequest, context: Context
     ) -> wire.CancelSessionResponse:
-        still = await self._tasks.responses.cancel_session(request.id)
-        return wire.CancelSessionResponse(id=request.id, status="idle" if still is None else "running")
+        status = await self._tasks.sessions.cancel(request.id)
+        return wire.CancelSessionResponse(id=request.id, status=status)

@@ -10,9 +10,10 @@ from runner_service.domain.composer import Composer
 from runner_service.domain.harnesses import Harnesses
 from runner_service.domain.inputs import MAX_INSTRUCTIONS, read_input
 from runner_service.domain.memory_seam import Seam
-from runner_service.domain.model import Asked, Harness, Idempotency, Response, Session, Status
+from runner_service.domain.model import Asked, Harness, Idempotency, Message, Response, Session, Status
 from runner_service.domain.ports import Bases, HarnessStore, ResponseStore, Wakeups
 from runner_service.domain.response_object import compose
+from runner_service.domain.transcript import title
 from service_kit.clock import Clock
 from service_kit.identity import current_passport
 from service_kit.ids import new_id
@@ -52,7 +53,7 @@ class Accept:
         repeated = await self.store.repeated_response(owner, idempotency)
         if repeated is not None:
             return repeated
-        _check(asked)
+        messages = _checked(asked)
         known, harness = await self._place(owner, asked)
         model = await self._model(harness, asked.model)
         now = self.clock.now()
@@ -72,6 +73,7 @@ class Accept:
             status=Status.QUEUED,
             created_at=now,
             trace=trace,
+            title=title(messages),
         )
         created = Composer().lifecycle("response.created", compose(response, (), session.priming))
         accepted = await self.store.accept(session, response, created, idempotency)
@@ -127,8 +129,8 @@ class Accept:
             raise errors.harness_unavailable("Too many tasks are waiting; try again later.")
 
 
-def _check(asked: Asked) -> None:
-    read_input(asked.input)
+def _checked(asked: Asked) -> tuple[Message, ...]:
+    messages = read_input(asked.input)
     if len(asked.instructions) > MAX_INSTRUCTIONS:
         raise errors.invalid(
             f"The instructions are longer than {MAX_INSTRUCTIONS} characters.", "instructions"
@@ -136,3 +138,4 @@ def _check(asked: Asked) -> None:
     for field in ("max_output_tokens", "max_step", "timeout_seconds"):
         if not 0 <= getattr(asked.budgets, field) <= MAX_BUDGET:
             raise errors.invalid(f"{field} is out of range.", field)
+    return messages

@@ -74,11 +74,11 @@ def harness_mismatch() -> GroveError:
     )
 
 
-def session_busy() -> GroveError:
+def session_busy(
+    message: str = "A task is still running in this session; wait for its end or cancel it.",
+) -> GroveError:
     """One task at a time in a session."""
-    return GroveError(
-        "session_busy", "A task is still running in this session; wait for its end or cancel it."
-    )
+    return GroveError("session_busy", message)
 
 
 def model_unavailable(model: str) -> GroveError:

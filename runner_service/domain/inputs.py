@@ -13,7 +13,7 @@ import msgspec
 from runner_service.domain.errors import invalid
 from runner_service.domain.model import Message
 
-__all__ = ["MAX_INPUT_BYTES", "MAX_INSTRUCTIONS", "MAX_ITEMS", "asked_text", "read_input"]
+__all__ = ["MAX_INPUT_BYTES", "MAX_INSTRUCTIONS", "MAX_ITEMS", "asked_text", "input_items", "read_input"]
 
 MAX_INPUT_BYTES: Final = 4 * 1024 * 1024
 MAX_ITEMS: Final = 1000
@@ -61,6 +61,14 @@ def read_input(raw: bytes) -> tuple[Message, ...]:
 def asked_text(messages: Sequence[Message]) -> str:
     """What the user asked, as one text."""
     return "\n\n".join(one.text for one in messages if one.role == "user" and one.text.strip())
+
+
+def input_items(raw: bytes) -> bytes:
+    """An accepted input as a JSON list of items: as they were sent, or the user's message that a text stands for."""
+    if raw.lstrip().startswith(b"["):
+        return raw
+    part = b'{"type":"input_text","text":' + raw + b"}"
+    return b'[{"type":"message","role":"user","content":[' + part + b"]}]"
 
 
 def _message(raw: msgspec.Raw, where: str) -> Message:

@@ -220,7 +220,9 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """One task (Architecture §3). ``final`` is the UHP object as it was when it ended, else empty."""
+    """One task (Architecture §3). ``final`` is the UHP object as it was when it ended, else empty; ``title`` is what it
+    asks, on one line.
+    """
 
     id: str
     owner: str
@@ -235,6 +237,7 @@ class Response:
     cancel_requested: bool = False
     trace: Mapping[str, str] = field(default_factory=dict[str, str])
     final: bytes = b""
+    title: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ never sent back: a memory does not learn from its own recall.
 
 import logging
 from collections.abc import Sequence
-from typing import Final, cast
+from typing import Final
 
 import msgspec
 
@@ -15,6 +15,7 @@ from runner_service.domain.inputs import asked_text, read_input
 from runner_service.domain.memory_seam import narrowing
 from runner_service.domain.model import Episode, Item, Response
 from runner_service.domain.ports import Access, HarnessStore, Memory, ObservedTurns, ResponseStore
+from runner_service.domain.transcript import said
 
 __all__ = ["Observe", "episodes"]
 
@@ -70,14 +71,9 @@ class Observe:
 def episodes(response: Response) -> Sequence[Episode]:
     """The turn as episodes, in order."""
     output = _decoder.decode(response.final).output
-    said = [("user", asked_text(read_input(response.asked.input)))]
+    spoken = [("user", asked_text(read_input(response.asked.input)))]
     tools = dict.fromkeys(str(item["name"]) for item in output if item["type"] == "function_call")
     if tools:
-        said.append(("tool", f"Tools that ran: {', '.join(tools)}."))
-    answers = (_words(item) for item in output if item["type"] == "message")
-    said.append(("assistant", "\n\n".join(text for text in answers if text.strip())))
-    return [Episode(role, text[:_MAX_TEXT]) for role, text in said if text.strip()]
-
-
-def _words(item: Item) -> str:
-    return "".join(str(part["text"]) for part in cast("list[Item]", item["content"]))
+        spoken.append(("tool", f"Tools that ran: {', '.join(tools)}."))
+    spoken.append(("assistant", said(output)))
+    return [Episode(role, text[:_MAX_TEXT]) for role, text in spoken if text.strip()]

@@ -64,21 +64,15 @@ class Responses:
             raise errors.response_not_found()
         return await self.reading(await self._cancelled(found))
 
-    async def cancel_session(self, session_id: str) -> Status | None:
-        """Cancels what runs in a session; the status of what still runs after that, None when idle.
-        ``session_not_found``.
-        """
+    async def cancel_session(self, session_id: str) -> None:
+        """Cancels what runs in a session, and waits for its end for a moment. ``session_not_found``."""
         owner = current_passport().principal
         if await self._store.session(owner, session_id) is None:
             raise errors.session_not_found()
         running = await self._store.running(session_id)
-        if running is None:
-            return None
-        found = await self._store.followable(owner, running)
-        if found is None:
-            return None
-        after = await self._cancelled(found)
-        return None if after.status.terminal else after.status
+        found = None if running is None else await self._store.followable(owner, running)
+        if found is not None:
+            await self._cancelled(found)
 
     async def _cancelled(self, response: Response) -> Response:
         if response.status is Status.QUEUED:

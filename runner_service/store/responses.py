@@ -44,7 +44,7 @@ class PostgresResponses:
                     if known is None:
                         raise errors.response_not_found()
                     return known
-                await _add_session(tx, session)
+                await _enter_session(tx, session, response)
                 await _add_response(tx, response)
                 await add_events(tx, response.id, [created])
                 return response
@@ -104,10 +104,16 @@ async def _one(tx: Tx, owner: str, response_id: str) -> Response | None:
     return None if row is None else rows.response(row)
 
 
-async def _add_session(tx: Tx, session: Session) -> None:
+async def _enter_session(tx: Tx, session: Session, response: Response) -> None:
+    """Make the session, or hold the one that is continued: it may have been deleted a moment ago, and stays so."""
+    if response.asked.previous_response_id:
+        held = await tx.fetch_one("select 1 from session where id = %s for key share", (session.id,))
+        if held is None:
+            raise errors.response_not_found("previous_response_id")
+        return
     await tx.execute(
         "insert into session (id, owner, harness_id, memory_id, created_at, updated_at)"
-        " values (%s, %s, %s, %s, %s, %s) on conflict (id) do nothing",
+        " values (%s, %s, %s, %s, %s, %s)",
         (
             session.id,
             session.owner,
@@ -124,10 +130,10 @@ async def _add_response(tx: Tx, response: Response) -> None:
     await tx.execute(
         "insert into response (id, owner, session_id, harness_id, status, model, input, instructions,"
         " memory_id, previous_response_id, store, background, max_output_tokens, max_step, timeout_seconds,"
-        " ignored_fields, trace, created_at)"
+        " ignored_fields, trace, created_at, title)"
         " values (%(id)s, %(owner)s, %(session_id)s, %(harness_id)s, %(status)s, %(model)s, %(input)s,"
         " %(instructions)s, %(memory_id)s, %(previous)s, %(store)s, %(background)s, %(max_output_tokens)s,"
-        " %(max_step)s, %(timeout_seconds)s, %(ignored)s, %(trace)s, %(created_at)s)",
+        " %(max_step)s, %(timeout_seconds)s, %(ignored)s, %(trace)s, %(created_at)s, %(title)s)",
         {
             "id": response.id,
             "owner": response.owner,
@@ -147,6 +153,7 @@ async def _add_response(tx: Tx, response: Response) -> None:
             "ignored": list(asked.ignored_fields),
             "trace": Jsonb(dict(response.trace)),
             "created_at": response.created_at,
+            "title": response.title,
         },
     )
 

@@ -83,6 +83,7 @@ def response(row: Row) -> Response:
         cancel_requested=row["cancel_requested"],
         trace=cast("dict[str, str]", row["trace"]),
         final=bytes(row["final"] or b""),
+        title=row["title"],
     )
 
 

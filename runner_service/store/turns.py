@@ -2,6 +2,7 @@
 
 A lease lives in its session's row and is measured by the database's clock, so that runners need not
 agree on the time. Whoever writes a turn locks that row and shows its epoch: an older one is refused.
+Whoever locks a session and a response of it locks the session first; taking one from the queue waits for neither.
 """
 
 from collections.abc import Sequence
@@ -54,10 +55,12 @@ class PostgresTurns:
     async def claim(self, owner: str) -> Claim | None:
         async with self._database.begin() as tx:
             row = await tx.fetch_one(
-                "with next as (select id, session_id from response where status = 'queued'"
-                " order by created_at, id limit 1 for update skip locked),"
+                "with next as (select r.id, r.session_id from response r join session s on s.id = r.session_id"
+                " where r.status = 'queued' order by r.created_at, r.id limit 1"
+                " for update of r skip locked for no key update of s skip locked),"
                 " leased as (update session set lease_owner = %s, lease_epoch = lease_epoch + 1,"
-                " lease_until = clock_timestamp() + %s from next where session.id = next.session_id"
+                " lease_until = clock_timestamp() + %s, updated_at = clock_timestamp()"
+                " from next where session.id = next.session_id"
                 " returning session.id, lease_epoch)"
                 " update response set status = 'in_progress', started_at = clock_timestamp()"
                 " from next, leased where response.id = next.id returning response.*, leased.lease_epoch",

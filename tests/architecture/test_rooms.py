@@ -30,7 +30,7 @@ def test_every_service_has_the_same_files_in_the_same_rooms(service: str):
 
 
 @pytest.mark.parametrize("service", SERVICES)
-def test_a_service_begins_with_its_first_migration(service: str):
+def test_the_migrations_of_a_service_are_numbered_without_a_gap_or_a_double(service: str):
     files = sorted(file.name for file in (ROOT / service / KEPT[service] / "migrations").glob("*.sql"))
     assert files
-    assert files[0].startswith("0001_")
+    assert [int(name[:4]) for name in files] == list(range(1, len(files) + 1))

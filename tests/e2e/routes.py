@@ -274,6 +274,10 @@ RESPONSE_ROUTES = (
     _response("POST", "/v1/responses/{response_id}/cancel"),
     _response("POST", "/v1/sessions/{session_id}/cancel"),
     _response("POST", "/v1/responses", {"input": "Hi.", "previous_response_id": "{response_id}"}),
+    _response("GET", "/v1/responses/{response_id}/input_items"),
+    _response("DELETE", "/v1/responses/{response_id}"),
+    _response("GET", "/v1/sessions/{session_id}"),
+    _response("GET", "/v1/sessions/{session_id}/turns"),
 )
 """Routes that name a response or its session."""
 
@@ -288,6 +292,7 @@ OPEN_ROUTES = (
     Route("POST", "/v1/harnesses", {"base": "scripted"}),
     Route("GET", "/v1/models"),
     Route("POST", "/v1/responses", {"input": "Reply with exactly: ok"}),
+    Route("GET", "/v1/sessions"),
     Route("GET", "/v1/grovekeeper/whoami"),
 )
 """Routes that name nothing of anybody's."""
@@ -331,6 +336,7 @@ NAMES_NOTHING = {
     "references.record_id": "the same",
     "supersedes": "a record of the memory in the path; see test_a_record_is_not_reached_through_another_memory",
     "principal": "whom to grant to or to explain, who need not exist",
+    "harness": "on which harness the caller's own sessions that are listed ran",
     "group": "a group that somebody is taken to be in, which need not exist",
 }
 """Fields that sound like a name of something and whose value opens or shows nothing by itself, and why."""

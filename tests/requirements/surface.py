@@ -4,7 +4,6 @@ from tests.requirements.model import defined, may, must, must_not
 
 __all__ = ["SURFACE"]
 
-_CLASS = "It belongs to a class above core, which is what discovery declares; the address answers 404."
 _ARTIFACTS = "files_output reads false; the address answers 404."
 _SHARING = "session_sharing reads false; the address answers 404."
 _PARTS = "Anything but an empty list is 400 invalid_input."
@@ -95,12 +94,8 @@ SURFACE = (
         "A task may carry a file, inline or by file_id.",
         not_offered="files_input reads false; a task that brings a file is 400 invalid_input.",
     ),
-    defined("SU-tasks-18", "input_items lists what a task was asked.", not_offered=_CLASS),
-    defined(
-        "SU-tasks-19",
-        "DELETE of a response deletes it.",
-        not_offered="It answers 405; store: false keeps nothing.",
-    ),
+    defined("SU-tasks-18", "input_items lists what a task was asked."),
+    defined("SU-tasks-19", "DELETE of a response deletes it, and never cancels one that runs."),
     # --- Streaming
     defined(
         "SU-streaming-01", "A stream is text/event-stream, not cached, one JSON object for each data line."
@@ -139,8 +134,7 @@ SURFACE = (
     ),
     defined(
         "SU-sessions-04",
-        "Sessions are listed, read with their turns and deleted.",
-        not_offered="session_listing reads false; the addresses answer 404.",
+        "Sessions are listed page by page, by harness too, and read with their turns in order.",
     ),
     must(
         "SU-sessions-05",

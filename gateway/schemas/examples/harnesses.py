@@ -1,11 +1,11 @@
-"""Harnesses and the tasks they are given."""
+"""Harnesses, the tasks they are given, and the sessions of these."""
 
 from collections.abc import Mapping
 from typing import Final
 
 import msgspec
 
-from gateway.schemas import harnesses, responses
+from gateway.schemas import harnesses, responses, sessions
 from gateway.schemas.examples.shared import MEMORY_ID, Json
 
 __all__ = ["EXAMPLES"]
@@ -53,7 +53,34 @@ _RESPONSE: Final[Json] = {
     ],
     "store": True,
     "usage": None,
-    "metadata": {"session_id": "hsess5d2e", "harness_id": "chrn_41c0"},
+    "metadata": {"session_id": "hsess_5d2e", "harness_id": "chrn_41c0"},
+}
+
+_SESSION: Final[Json] = {
+    "id": "hsess_5d2e",
+    "object": "session",
+    "harness_id": "chrn_41c0",
+    "title": "When does Acme renew?",
+    "status": "completed",
+    "created_at": 1790560000,
+    "updated_at": 1790560240,
+}
+_TURN: Final[Json] = {
+    "id": "resp_9f0a",
+    "status": "completed",
+    "created_at": 1790560000,
+    "completed_at": 1790560004,
+    "user": "When does Acme renew?",
+    "assistant": "In March.",
+    "tools": [
+        {"call_id": "call_1", "name": "memory_recall", "arguments": '{"query":"Acme"}', "output": "…"},
+    ],
+    "files": [],
+}
+_ITEM: Final[Json] = {
+    "type": "message",
+    "role": "user",
+    "content": [{"type": "input_text", "text": "When does Acme renew?"}],
 }
 
 EXAMPLES: Final[Mapping[type[msgspec.Struct], Json]] = {
@@ -67,6 +94,11 @@ EXAMPLES: Final[Mapping[type[msgspec.Struct], Json]] = {
     harnesses.HarnessModels: {"harness_id": "chrn_41c0", "backend": "scripted", "models": [_MODEL]},
     responses.CreateResponse: {"input": "Reply with exactly: ok", "metadata": {"harness_id": "chrn_41c0"}},
     responses.ResponseObject: _RESPONSE,
-    responses.CancelledSession: {"id": "hsess5d2e", "object": "session", "status": "cancelled"},
+    responses.CancelledSession: {"id": "hsess_5d2e", "object": "session", "status": "cancelled"},
+    responses.InputItems: {"object": "list", "data": [_ITEM], "has_more": False},
+    responses.DeletedResponse: {"id": "resp_9f0a", "object": "response", "deleted": True},
+    sessions.Session: _SESSION,
+    sessions.Sessions: {"sessions": [_SESSION], "next_cursor": None},
+    sessions.Turns: {"turns": [_TURN], "next_cursor": None},
 }
 """By what each is an example of."""

@@ -435,6 +435,16 @@ class ResponsesStub:
                 request_serializer=protos_dot_runner_dot_v1_dot_runner__pb2.CancelResponseRequest.SerializeToString,
                 response_deserializer=protos_dot_runner_dot_v1_dot_runner__pb2.Response.FromString,
                 _registered_method=True)
+        self.GetInputItems = channel.unary_unary(
+                '/grovekeeper.runner.v1.Responses/GetInputItems',
+                request_serializer=protos_dot_runner_dot_v1_dot_runner__pb2.GetInputItemsRequest.SerializeToString,
+                response_deserializer=protos_dot_runner_dot_v1_dot_runner__pb2.InputItems.FromString,
+                _registered_method=True)
+        self.DeleteResponse = channel.unary_unary(
+                '/grovekeeper.runner.v1.Responses/DeleteResponse',
+                request_serializer=protos_dot_runner_dot_v1_dot_runner__pb2.DeleteResponseRequest.SerializeToString,
+                response_deserializer=protos_dot_runner_dot_v1_dot_runner__pb2.DeleteResponseResponse.FromString,
+                _registered_method=True)
         self.CancelSession = channel.unary_unary(
                 '/grovekeeper.runner.v1.Responses/CancelSession',
                 request_serializer=protos_dot_runner_dot_v1_dot_runner__pb2.CancelSessionRequest.SerializeToString,
@@ -475,6 +485,21 @@ class ResponsesServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetInputItems(self, request, context):
+        """What a task was asked, as items. Errors: response_not_found.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DeleteResponse(self, request, context):
+        """Deletes a response that has ended; the session goes with its last one. Never cancels: one that runs is refused.
+        Errors: response_not_found, session_busy.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def CancelSession(self, request, context):
         """Cancels what runs in a session. Errors: session_not_found.
         """
@@ -504,6 +529,16 @@ def add_ResponsesServicer_to_server(servicer, server):
                     servicer.CancelResponse,
                     request_deserializer=protos_dot_runner_dot_v1_dot_runner__pb2.CancelResponseRequest.FromString,
                     response_serializer=protos_dot_runner_dot_v1_dot_runner__pb2.Response.SerializeToString,
+            ),
+            'GetInputItems': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetInputItems,
+                    request_deserializer=protos_dot_runner_dot_v1_dot_runner__pb2.GetInputItemsRequest.FromString,
+                    response_serializer=protos_dot_runner_dot_v1_dot_runner__pb2.InputItems.SerializeToString,
+            ),
+            'DeleteResponse': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteResponse,
+                    request_deserializer=protos_dot_runner_dot_v1_dot_runner__pb2.DeleteResponseRequest.FromString,
+                    response_serializer=protos_dot_runner_dot_v1_dot_runner__pb2.DeleteResponseResponse.SerializeToString,
             ),
             'CancelSession': grpc.unary_unary_rpc_method_handler(
                     servicer.CancelSession,
@@ -619,6 +654,60 @@ class Responses:
             '/grovekeeper.runner.v1.Responses/CancelResponse',
             protos_dot_runner_dot_v1_dot_runner__pb2.CancelResponseRequest.SerializeToString,
             protos_dot_runner_dot_v1_dot_runner__pb2.Response.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetInputItems(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/grovekeeper.runner.v1.Responses/GetInputItems',
+            protos_dot_runner_dot_v1_dot_runner__pb2.GetInputItemsRequest.SerializeToString,
+            protos_dot_runner_dot_v1_dot_runner__pb2.InputItems.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeleteResponse(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/grovekeeper.runner.v1.Responses/DeleteResponse',
+            protos_dot_runner_dot_v1_dot_runner__pb2.DeleteResponseRequest.SerializeToString,
+            protos_dot_runner_dot_v1_dot_runner__pb2.DeleteResponseResponse.FromString,
             options,
             channel_credentials,
             insecure,

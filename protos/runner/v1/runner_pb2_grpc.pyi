@@ -156,6 +156,12 @@ class ResponsesStub:
     """The event log from a sequence number on, live until the terminal event. Batched: a message holds what is ready."""
     CancelResponse: _grpc.UnaryUnaryMultiCallable[_runner_pb2.CancelResponseRequest, _runner_pb2.Response]
     """Answers within a second. A terminal response is answered unchanged."""
+    GetInputItems: _grpc.UnaryUnaryMultiCallable[_runner_pb2.GetInputItemsRequest, _runner_pb2.InputItems]
+    """What a task was asked, as items. Errors: response_not_found."""
+    DeleteResponse: _grpc.UnaryUnaryMultiCallable[_runner_pb2.DeleteResponseRequest, _runner_pb2.DeleteResponseResponse]
+    """Deletes a response that has ended; the session goes with its last one. Never cancels: one that runs is refused.
+    Errors: response_not_found, session_busy.
+    """
     CancelSession: _grpc.UnaryUnaryMultiCallable[_runner_pb2.CancelSessionRequest, _runner_pb2.CancelSessionResponse]
     """Cancels what runs in a session. Errors: session_not_found."""
 
@@ -173,6 +179,12 @@ class ResponsesAsyncStub(ResponsesStub):
     """The event log from a sequence number on, live until the terminal event. Batched: a message holds what is ready."""
     CancelResponse: _aio.UnaryUnaryMultiCallable[_runner_pb2.CancelResponseRequest, _runner_pb2.Response]  # type: ignore[assignment]
     """Answers within a second. A terminal response is answered unchanged."""
+    GetInputItems: _aio.UnaryUnaryMultiCallable[_runner_pb2.GetInputItemsRequest, _runner_pb2.InputItems]  # type: ignore[assignment]
+    """What a task was asked, as items. Errors: response_not_found."""
+    DeleteResponse: _aio.UnaryUnaryMultiCallable[_runner_pb2.DeleteResponseRequest, _runner_pb2.DeleteResponseResponse]  # type: ignore[assignment]
+    """Deletes a response that has ended; the session goes with its last one. Never cancels: one that runs is refused.
+    Errors: response_not_found, session_busy.
+    """
     CancelSession: _aio.UnaryUnaryMultiCallable[_runner_pb2.CancelSessionRequest, _runner_pb2.CancelSessionResponse]  # type: ignore[assignment]
     """Cancels what runs in a session. Errors: session_not_found."""
 
@@ -211,6 +223,24 @@ class ResponsesServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_runner_pb2.Response, _abc.Awaitable[_runner_pb2.Response]]:
         """Answers within a second. A terminal response is answered unchanged."""
+
+    @_abc_1.abstractmethod
+    def GetInputItems(
+        self,
+        request: _runner_pb2.GetInputItemsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_runner_pb2.InputItems, _abc.Awaitable[_runner_pb2.InputItems]]:
+        """What a task was asked, as items. Errors: response_not_found."""
+
+    @_abc_1.abstractmethod
+    def DeleteResponse(
+        self,
+        request: _runner_pb2.DeleteResponseRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_runner_pb2.DeleteResponseResponse, _abc.Awaitable[_runner_pb2.DeleteResponseResponse]]:
+        """Deletes a response that has ended; the session goes with its last one. Never cancels: one that runs is refused.
+        Errors: response_not_found, session_busy.
+        """
 
     @_abc_1.abstractmethod
     def CancelSession(

@@ -332,10 +332,10 @@ async def test_a_refused_task_is_refused_before_any_stream_begins(
 
 async def test_cancelling_answers_the_response_and_the_session(alice: httpx.AsyncClient, script: Script):
     script.answers["CancelResponse"] = stands("cancelled", b'{"id":"resp_1","status":"cancelled"}')
-    script.answers["CancelSession"] = runner_pb2.CancelSessionResponse(id="hsess_1", status="idle")
+    script.answers["CancelSession"] = runner_pb2.CancelSessionResponse(id="hsess_1", status="cancelled")
     assert (await alice.post("/v1/responses/resp_1/cancel")).json()["status"] == "cancelled"
     assert (await alice.post("/v1/sessions/hsess_1/cancel", content=b"not json")).json() == {
         "id": "hsess_1",
         "object": "session",
-        "status": "idle",
+        "status": "cancelled",
     }

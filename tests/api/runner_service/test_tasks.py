@@ -177,10 +177,10 @@ async def test_a_session_is_cancelled_by_its_own_id(alone: Runner) -> None:
     made = await alone.create(COUNT)
     await started(alone, made.id)
     answer = await alone.responses.CancelSession(wire.CancelSessionRequest(id=made.session_id))
-    assert answer.status == "idle"
+    assert answer.status == "cancelled"
     assert (await alone.get(made.id))["status"] == "cancelled"
     answer = await alone.responses.CancelSession(wire.CancelSessionRequest(id=made.session_id))
-    assert answer.status == "idle"
+    assert answer.status == "cancelled"
     error = await refused(alone.responses.CancelSession(wire.CancelSessionRequest(id="hsess_none")))
     assert error.code == "session_not_found"
 

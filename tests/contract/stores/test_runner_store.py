@@ -39,6 +39,7 @@ from runner_service.domain.turn_events import TextDelta
 from runner_service.settings import Settings
 from runner_service.store.harnesses import PostgresHarnesses
 from runner_service.store.responses import PostgresResponses
+from runner_service.store.sessions import PostgresSessions
 from runner_service.store.turns import OBSERVE, Keeping, PostgresTurns
 from service_kit.db.pool import Database, connect
 from service_kit.ids import new_id
@@ -54,10 +55,12 @@ class Stores:
 
     def __init__(self, database: Database, settings: Settings, dsn: str) -> None:
         self.observed: list[dict[str, object]] = []
+        self.begun: set[str] = set()
         self.jobs = Jobs("runner", settings)
         self.jobs.task(OBSERVE, self._observe)
         self.harnesses = PostgresHarnesses(database)
         self.responses = PostgresResponses(database)
+        self.sessions = PostgresSessions(database)
         self.turns = PostgresTurns(database, self.jobs, Keeping(timedelta(seconds=15), timedelta(hours=1)))
         self.dsn = dsn
 
@@ -76,12 +79,14 @@ class Stores:
         if session is None:
             harness = await self.harness()
             session = Session(new_id("hsess"), ALICE, harness.id, "", NOW)
+        before = "resp_before" if session.id in self.begun else ""
+        self.begun.add(session.id)
         asked = Asked(
             input=b'"hi \\u00e9"',
             model="m",
             harness_id=session.harness_id,
             memory_id="",
-            previous_response_id=more.get("previous", ""),
+            previous_response_id=more.get("previous", before),
             instructions="Briefly.",
             store=more.get("store", True),
             background=False,
@@ -418,3 +423,20 @@ async def test_what_is_past_its_time_is_removed_and_nothing_else(stores: Stores)
     assert await stores.responses.session(ALICE, unstored.session.id) is None
     assert await stores.responses.session(ALICE, kept.session.id) is not None
     assert await stores.responses.repeated_response(ALICE, Idempotency("k", b"1")) is not None
+
+
+async def test_what_continued_a_deleted_response_continues_what_it_continued(stores: Stores) -> None:
+    chain = [await stores.claimed()]
+    await stores.finish(chain[0], COMPLETED)
+    for _ in range(2):
+        before = chain[-1]
+        chain.append(await stores.claimed(before.session, previous=before.response.id))
+        await stores.finish(chain[-1], COMPLETED)
+    first, middle, last = (one.response for one in chain)
+    assert await stores.sessions.delete_response(BOB, middle.id) is None
+    assert len(await stores.turns.history(last)) == 2
+    assert await stores.sessions.delete_response(ALICE, middle.id) is Status.COMPLETED
+    assert len(await stores.turns.history(last)) == 1
+    assert not await stores.responses.events(middle.id, -1, 10)
+    assert await stores.sessions.delete_response(ALICE, first.id) is Status.COMPLETED
+    assert not await stores.turns.history(last)

@@ -1,0 +1,40 @@
+"""``/v1/sessions`` (UHP Sessions)."""
+
+from fastapi import FastAPI
+from starlette.requests import Request
+from starlette.responses import Response
+
+from gateway.clients.responses import ResponsesClient
+from gateway.clients.sessions import SessionsClient
+from gateway.http import answer, query, raw_answer
+from gateway.openapi import describe
+from gateway.schemas import responses as responses_schema
+from gateway.schemas import sessions as schema
+
+__all__ = ["routes"]
+
+_SESSION = "/v1/sessions/{session_id}"
+
+
+def routes(on: FastAPI, sessions: SessionsClient, responses: ResponsesClient) -> None:
+    """Sessions of the caller."""
+
+    @on.get("/v1/sessions", openapi_extra=describe(schema.Sessions, query=schema.ListSessions))
+    async def list_sessions(request: Request) -> Response:
+        """The caller's sessions, newest first."""
+        return answer(await sessions.list(query(request, schema.ListSessions)))
+
+    @on.get(_SESSION, openapi_extra=describe(schema.Session))
+    async def get_session(session_id: str) -> Response:
+        """One session."""
+        return answer(await sessions.get(session_id))
+
+    @on.get(f"{_SESSION}/turns", openapi_extra=describe(schema.Turns, query=schema.ListTurns))
+    async def list_turns(request: Request, session_id: str) -> Response:
+        """What was asked and answered in a session, oldest first."""
+        return raw_answer(await sessions.turns(session_id, query(request, schema.ListTurns)))
+
+    @on.post(f"{_SESSION}/cancel", openapi_extra=describe(responses_schema.CancelledSession))
+    async def cancel_session(session_id: str) -> Response:
+        """Stop whatever runs in a session; it can be continued."""
+        return answer(await responses.cancel_session(session_id))

@@ -1,0 +1,53 @@
+"""What the use cases around sessions need from outside. Each docstring is the contract, errors included."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from runner_service.domain.model import Response, Status
+
+__all__ = ["Overview", "SessionStore"]
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """A session as it is listed. ``status`` is its newest turn's, ``title`` its oldest's; ``updated_at`` is when a turn
+    last began or ended.
+    """
+
+    id: str
+    harness_id: str
+    title: str
+    status: Status
+    created_at: datetime
+    updated_at: datetime
+
+
+class SessionStore(Protocol):
+    """Sessions as wholes, for their owner. One is there while a response of it is kept or not ended."""
+
+    async def overviews(self, owner: str, harness_id: str, before: str, limit: int) -> tuple[Overview, ...]:
+        """At most ``limit`` of an owner's with a lower id than ``before`` (empty: any), newest first; with
+        ``harness_id`` those on that harness.
+        """
+        ...
+
+    async def overview(self, owner: str, session_id: str) -> Overview | None:
+        """One session, unless it is somebody else's."""
+        ...
+
+    async def turns(self, session_id: str, after: str, limit: int) -> tuple[tuple[Response, ...], bool]:
+        """Kept responses with a higher id than ``after``, oldest first: at most ``limit``, fewer (but one) where they
+        are large; and whether there are more.
+        """
+        ...
+
+    async def last_status(self, session_id: str) -> Status | None:
+        """Of the newest response, kept or not."""
+        ...
+
+    async def delete_response(self, owner: str, response_id: str) -> Status | None:
+        """Deletes a kept response that has ended, with its events, and its session with the last one; what continued it
+        continues what it continued. Answers its status: nothing was changed where that is not terminal, or None.
+        """
+        ...
