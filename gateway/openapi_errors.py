@@ -40,6 +40,7 @@ _BY_AREA: Final[Mapping[str, tuple[str, ...]]] = {
     "models": ("harness_unavailable",),
     "responses": ("harness_unavailable",),
     "sessions": ("harness_unavailable",),
+    "traces": ("harness_unavailable",),
     "grovekeeper": ("insufficient_scope",),
 }
 _BY_HEADER: Final[Mapping[str, tuple[str, ...]]] = {

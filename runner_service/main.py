@@ -101,7 +101,7 @@ async def build(settings: Settings) -> AsyncGenerator[Wiring]:
             gate=gate,
         )
         responses = Responses(response_store, wakeups, clock)
-        sessions = Sessions(PostgresSessions(database), responses)
+        sessions = Sessions(PostgresSessions(database), responses, wakeups)
         tasks = Tasks(accept, responses, sessions, follow)
 
         async def ready() -> bool:
@@ -144,6 +144,7 @@ def _keeping(settings: Settings) -> Keeping:
     return Keeping(
         lease=timedelta(seconds=settings.runner_lease_s),
         unstored=timedelta(seconds=settings.runner_unstored_keep_s),
+        sessions=timedelta(seconds=settings.runner_session_keep_s),
     )
 
 

@@ -39,6 +39,11 @@ class Settings(Common):
         ge=0,
         description="How long responses that are not to be stored are kept after their end.",
     )
+    runner_session_keep_s: float = Field(
+        default=0.0,
+        ge=0,
+        description="How long an idle session is kept at least, with all of it; 0: until it is deleted.",
+    )
     model_history_characters: int = Field(
         default=400_000,
         ge=1_000,

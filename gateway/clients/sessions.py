@@ -42,6 +42,11 @@ class SessionsClient:
         answer = await self._sessions.ListTurns(request)
         return schema.turns(list(answer.turns), cursor(answer.next_cursor))
 
+    async def delete(self, session_id: str) -> schema.DeletedSession:
+        """Cancel what runs in a session, and delete it with everything of it."""
+        answer = await self._sessions.DeleteSession(sessions_pb2.DeleteSessionRequest(id=session_id))
+        return schema.DeletedSession(id=answer.id)
+
 
 def _session(message: sessions_pb2.Session) -> schema.Session:
     return schema.Session(

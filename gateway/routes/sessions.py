@@ -38,3 +38,13 @@ def routes(on: FastAPI, sessions: SessionsClient, responses: ResponsesClient) ->
     async def cancel_session(session_id: str) -> Response:
         """Stop whatever runs in a session; it can be continued."""
         return answer(await responses.cancel_session(session_id))
+
+    @on.delete(_SESSION, openapi_extra=describe(schema.DeletedSession))
+    async def delete_session(session_id: str) -> Response:
+        """Cancel what runs in a session, and delete it with everything of it."""
+        return answer(await sessions.delete(session_id))
+
+    @on.delete("/v1/traces/{session_id}", openapi_extra=describe(schema.DeletedSession))
+    async def delete_trace(session_id: str) -> Response:
+        """The same by its older name."""
+        return answer(await sessions.delete(session_id))

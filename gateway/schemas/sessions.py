@@ -6,7 +6,17 @@ import msgspec
 
 from gateway.schemas.base import UNSET, Answer, Ask, Raw, UnsetType, Whole
 
-__all__ = ["ListSessions", "ListTurns", "Session", "Sessions", "ToolCall", "Turn", "Turns", "turns"]
+__all__ = [
+    "DeletedSession",
+    "ListSessions",
+    "ListTurns",
+    "Session",
+    "Sessions",
+    "ToolCall",
+    "Turn",
+    "Turns",
+    "turns",
+]
 
 
 class ListSessions(Ask, kw_only=True, frozen=True):
@@ -43,6 +53,14 @@ class Sessions(Answer, kw_only=True, frozen=True):
 
     sessions: list[Session]
     next_cursor: str | None
+
+
+class DeletedSession(Answer, kw_only=True, frozen=True):
+    """A session that is gone."""
+
+    id: str
+    object: Literal["session"] = "session"
+    deleted: bool = True
 
 
 class ToolCall(Answer, kw_only=True, frozen=True):

@@ -16,7 +16,7 @@ Context = ServicerContext[Any, Any]
 
 
 class SessionsServicer(SessionsBase):
-    """Sessions, listed and read."""
+    """Sessions, listed, read and deleted."""
 
     def __init__(self, sessions: Sessions) -> None:
         self._sessions: Sessions = sessions
@@ -35,6 +35,12 @@ class SessionsServicer(SessionsBase):
         page = request.page
         found, following = await self._sessions.turns(request.session_id, page.limit, page.cursor)
         return wire.ListTurnsResponse(turns=found, next_cursor=following)
+
+    async def DeleteSession(
+        self, request: wire.DeleteSessionRequest, context: Context
+    ) -> wire.DeleteSessionResponse:
+        await self._sessions.delete(request.id)
+        return wire.DeleteSessionResponse(id=request.id)
 
 
 def _session(found: Overview) -> wire.Session:

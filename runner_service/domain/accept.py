@@ -89,6 +89,8 @@ class Accept:
             return None, await self.harnesses.default()
         previous = await self.store.response(owner, asked.previous_response_id)
         if previous is None:
+            if await self.store.expired(owner, asked.previous_response_id):
+                raise errors.session_expired("previous_response_id")
             raise errors.response_not_found("previous_response_id")
         if asked.harness_id and asked.harness_id != previous.harness_id:
             await self.harnesses.get(asked.harness_id, "metadata.harness_id")

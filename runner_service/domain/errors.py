@@ -19,6 +19,7 @@ __all__ = [
     "model_unavailable",
     "response_not_found",
     "session_busy",
+    "session_expired",
     "session_not_found",
     "too_large",
     "unsupported_base",
@@ -63,6 +64,15 @@ def response_not_found(param: str | None = None) -> GroveError:
 def session_not_found() -> GroveError:
     """No such session, or somebody else's."""
     return GroveError("session_not_found", "There is no such session.")
+
+
+def session_expired(param: str) -> GroveError:
+    """The session of this response was idle for longer than sessions are kept."""
+    return GroveError(
+        "session_expired",
+        "This session was idle for so long that it is gone; begin a new one.",
+        param=param,
+    )
 
 
 def harness_mismatch() -> GroveError:

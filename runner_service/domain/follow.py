@@ -34,7 +34,7 @@ class Follow:
 
     async def follow(self, response_id: str, after: int) -> AsyncGenerator[Sequence[Event]]:
         """Batches of events numbered above ``after``, up to and with the terminal one.
-        ``response_not_found``; ``grovekeeper_unavailable`` when this process stops first.
+        ``response_not_found``, also once it is deleted; ``grovekeeper_unavailable`` when this process stops first.
         """
         response = await self._store.followable(current_passport().principal, response_id)
         if response is None:
@@ -60,26 +60,33 @@ class Follow:
             place.behind = len(batch) == _PAGE
             if batch:
                 return batch
+            if (
+                place.quiet
+                and await self._store.followable(current_passport().principal, response_id) is None
+            ):
+                raise errors.response_not_found()
         if self._closing:
             raise errors.GroveError("grovekeeper_unavailable", "The runner is stopping; follow again.")
         fresh = _joined(await following.next(place.pause) or (), place.last)
         if fresh is None:
-            place.behind = True
+            place.behind = place.quiet = True
             place.pause = min(place.pause * 2, _LOOK_S[1])
         return fresh or ()
 
 
 @dataclass
 class _Place:
-    """Where a follower is: the last number it was given, and whether the log may hold more."""
+    """Where a follower is: the last number it was given, whether the log may hold more, and whether nothing came since."""
 
     last: int
     behind: bool = True
+    quiet: bool = False
     ended: bool = False
     pause: float = _LOOK_S[0]
 
     def move(self, batch: Sequence[Event]) -> None:
         self.last, self.ended, self.pause = batch[-1].sequence_number, batch[-1].terminal, _LOOK_S[0]
+        self.quiet = False
 
 
 def _joined(live: Sequence[Event], last: int) -> Sequence[Event] | None:

@@ -4,7 +4,7 @@ import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Final
+from typing import Final, Literal
 
 from opentelemetry import context as otel_context
 from opentelemetry import metrics, trace
@@ -15,7 +15,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from runner_service.domain.model import Claim, Outcome, Status
 from service_kit import semconv
 
-__all__ = ["TurnMeasure", "ended", "observe_queue", "turn"]
+__all__ = ["TurnMeasure", "ended", "observe_queue", "sessions_removed", "turn"]
 
 _tracer: Final = trace.get_tracer(__name__, schema_url=semconv.SCHEMA_URL)
 _meter: Final = metrics.get_meter(__name__, schema_url=semconv.SCHEMA_URL)
@@ -23,6 +23,9 @@ _propagator: Final = TraceContextTextMapPropagator()
 
 _turns: Final = _meter.create_counter(
     semconv.GROVE_TURNS, unit="{turn}", description="Turns that ended, by base and outcome."
+)
+_removed: Final = _meter.create_counter(
+    semconv.GROVE_SESSIONS_REMOVED, unit="{session}", description="Sessions that are gone, by why."
 )
 _active: Final = _meter.create_up_down_counter(
     semconv.GROVE_TURNS_ACTIVE, unit="{turn}", description="Turns this process runs now."
@@ -132,3 +135,9 @@ _meter.create_observable_gauge(
 def observe_queue(depth: int) -> None:
     """How many tasks waited when somebody last looked."""
     _depth.value = depth
+
+
+def sessions_removed(count: int, why: Literal["deleted", "expired"]) -> None:
+    """So many sessions are gone."""
+    if count:
+        _removed.add(count, {semconv.GROVE_SESSION_REMOVAL: why})

@@ -102,6 +102,10 @@ class ResponseStore(Protocol):
         """As :meth:`response`, but also one that was not to be stored, while its events are kept."""
         ...
 
+    async def expired(self, owner: str, response_id: str) -> bool:
+        """Whether it was a response of an owner's session that was idle for so long that it is gone."""
+        ...
+
     async def session(self, owner: str, session_id: str) -> Session | None:
         """One session, unless it is somebody else's."""
         ...
@@ -174,8 +178,10 @@ class TurnStore(Protocol):
         """How many responses wait to be started."""
         ...
 
-    async def purge(self) -> None:
-        """Removes what is past its time: unstored responses, a session with its last one, old idempotency keys."""
+    async def purge(self) -> int:
+        """Removes what is past its time: unstored responses, a session with its last one, idle sessions, old
+        idempotency keys. Answers how many idle sessions went.
+        """
         ...
 
 

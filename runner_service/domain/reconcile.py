@@ -41,7 +41,7 @@ class Reconciler:
                 while await self.once():
                     pass
                 if passes % _PURGE_EVERY == 0:
-                    await self._store.purge()
+                    measures.sessions_removed(await self._store.purge(), "expired")
                 passes += 1
             except GroveError as error:
                 _log.warning("abandoned turns could not be looked for: %s", error.code)

@@ -51,3 +51,9 @@ class SessionStore(Protocol):
         continues what it continued. Answers its status: nothing was changed where that is not terminal, or None.
         """
         ...
+
+    async def delete_session(self, owner: str, session_id: str) -> tuple[str, ...] | None:
+        """Deletes a session with everything of it, in one transaction: whoever runs a turn of it has lost its lease.
+        Answers the ids of its responses that had not ended; None when there is no such session.
+        """
+        ...

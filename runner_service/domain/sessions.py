@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
-from runner_service.domain import errors
+from runner_service.domain import errors, measures
 from runner_service.domain.inputs import input_items
+from runner_service.domain.ports import Wakeups
 from runner_service.domain.responses import Responses
 from runner_service.domain.session_ports import Overview, SessionStore
 from runner_service.domain.transcript import turn
@@ -16,9 +17,10 @@ __all__ = ["Sessions"]
 class Sessions:
     """The use cases around a session that exists."""
 
-    def __init__(self, store: SessionStore, responses: Responses) -> None:
+    def __init__(self, store: SessionStore, responses: Responses, wakeups: Wakeups) -> None:
         self._store: SessionStore = store
         self._responses: Responses = responses
+        self._wakeups: Wakeups = wakeups
 
     async def list(self, harness_id: str, limit: int, cursor: str) -> tuple[Sequence[Overview], str]:
         """One page of the caller's sessions, newest first, and the cursor of the next one ("" on the last). Of a harness
@@ -66,6 +68,19 @@ class Sessions:
         if status is None:
             raise errors.session_not_found()
         return status.wire
+
+    async def delete(self, session_id: str) -> None:
+        """Deletes a session with everything of it, after what runs in it was cancelled. ``session_not_found``.
+
+        A turn that does not end at once has lost its lease with the session: wherever it runs, it writes nothing more.
+        """
+        await self._responses.cancel_session(session_id)
+        running = await self._store.delete_session(current_passport().principal, session_id)
+        if running is None:
+            raise errors.session_not_found()
+        for response_id in running:
+            await self._wakeups.wake_cancel(response_id)
+        measures.sessions_removed(1, "deleted")
 
 
 def _place(cursor: str) -> str:

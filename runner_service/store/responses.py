@@ -62,6 +62,13 @@ class PostgresResponses:
         async with self._database.read() as tx:
             return await _one(tx, owner, response_id)
 
+    async def expired(self, owner: str, response_id: str) -> bool:
+        async with self._database.read() as tx:
+            found = await tx.fetch_one(
+                "select 1 from expired_response where id = %s and owner = %s", (response_id, owner)
+            )
+        return found is not None
+
     async def session(self, owner: str, session_id: str) -> Session | None:
         async with self._database.read() as tx:
             row = await tx.fetch_one(

@@ -1,5 +1,6 @@
 """Sessions as wholes, in Postgres: listed, read, and rid of what is to go."""
 
+from collections.abc import Sequence
 from typing import Final
 
 from runner_service.domain.model import Response, Status
@@ -8,7 +9,7 @@ from runner_service.store import rows
 from service_kit.db.pool import Database
 from service_kit.db.tx import Row, Tx
 
-__all__ = ["PostgresSessions"]
+__all__ = ["PostgresSessions", "remove_sessions"]
 
 _PAGE_BYTES: Final = 4 * 1024 * 1024
 """What a page of turns holds at most, unless one turn alone is larger: a message carries four times as much."""
@@ -84,6 +85,29 @@ class PostgresSessions:
             if status.terminal:
                 await _take_out(tx, session_id, response_id, row["previous_response_id"])
         return status
+
+    async def delete_session(self, owner: str, session_id: str) -> tuple[str, ...] | None:
+        async with self._database.begin() as tx:
+            found = await tx.fetch_one(
+                "select 1 from session where id = %s and owner = %s for update", (session_id, owner)
+            )
+            if found is None:
+                return None
+            running = await tx.fetch_all(
+                "select id from response where session_id = %s and finished_at is null", (session_id,)
+            )
+            await remove_sessions(tx, [session_id])
+        return tuple(row["id"] for row in running)
+
+
+async def remove_sessions(tx: Tx, session_ids: Sequence[str]) -> None:
+    """Delete sessions that are locked, with everything of them: the one place where a session goes as a whole.
+
+    Events go with their responses, and what else a table holds of a session goes with the session's row. Whatever lies
+    outside the database is taken away by a job that looks for what has no session any more.
+    """
+    await tx.execute("delete from response where session_id = any(%s)", (list(session_ids),))
+    await tx.execute("delete from session where id = any(%s)", (list(session_ids),))
 
 
 async def _take_out(tx: Tx, session_id: str, response_id: str, previous: str) -> None:

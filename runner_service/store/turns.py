@@ -17,6 +17,7 @@ from runner_service.domain.model import Claim, Event, Item, Lease, PastTurn, Pri
 from runner_service.store import rows
 from runner_service.store.harnesses import attached
 from runner_service.store.responses import add_events, columns, read_events
+from runner_service.store.sessions import remove_sessions
 from service_kit.db.pool import Database
 from service_kit.db.tx import Row, Tx
 from service_kit.jobs import Jobs
@@ -26,6 +27,7 @@ __all__ = ["OBSERVE", "Keeping", "PostgresTurns"]
 OBSERVE: Final = "observe"
 """The name of the job that sends an ended turn to its memory."""
 _MAX_HISTORY: Final = 500
+_EXPIRED_AT_ONCE: Final = 100
 
 
 class _Final(msgspec.Struct):
@@ -37,11 +39,15 @@ _final = msgspec.json.Decoder(_Final)
 
 @dataclass(frozen=True, slots=True)
 class Keeping:
-    """How long a lease holds, and how long unstored responses and idempotency keys are kept."""
+    """How long a lease holds, and how long unstored responses, idle ``sessions`` (zero: until they are deleted),
+    idempotency keys, and the ids of what is ``expired`` are kept.
+    """
 
     lease: timedelta
     unstored: timedelta
+    sessions: timedelta = timedelta()
     keys: timedelta = timedelta(hours=48)
+    expired: timedelta = timedelta(days=90)
 
 
 class PostgresTurns:
@@ -157,8 +163,9 @@ class PostgresTurns:
             await add_events(tx, response.id, events)
             await _end(tx, response)
             await tx.execute(
-                "update session set lease_owner = null, lease_until = null, updated_at = %s where id = %s",
-                (response.finished_at, lease.session_id),
+                "update session set lease_owner = null, lease_until = null, updated_at = clock_timestamp()"
+                " where id = %s",
+                (lease.session_id,),
             )
             if observe is not None:
                 payload = {"response_id": response.id, "memory_id": observe}
@@ -175,17 +182,57 @@ class PostgresTurns:
             )
         return None if row is None else rows.response(row)
 
-    async def purge(self) -> None:
+    async def purge(self) -> int:
         async with self._database.begin() as tx:
-            # A session goes with its last response: nothing continues it, and what it was primed with is of memories.
-            await tx.execute(
-                "with gone as (delete from response where not store and finished_at < now() - %s"
-                " returning id, session_id)"
-                " delete from session using gone where session.id = gone.session_id and not exists (select from response r"
-                " where r.session_id = session.id and r.id not in (select id from gone))",
+            # Sessions first, as whoever locks both does.
+            held = await tx.fetch_all(
+                "select id from session where id in (select session_id from response"
+                " where not store and finished_at < now() - %s) for update skip locked",
                 (self._keeping.unstored,),
             )
+            ids = [row["id"] for row in held]
+            await tx.execute(
+                "delete from response where session_id = any(%s) and not store and finished_at < now() - %s",
+                (ids, self._keeping.unstored),
+            )
+            # A session goes with its last response: nothing continues it, and what it was primed with is of memories.
+            await tx.execute(
+                "delete from session where id = any(%s)"
+                " and not exists (select from response where session_id = session.id)",
+                (ids,),
+            )
             await tx.execute("delete from idempotency where created_at < now() - %s", (self._keeping.keys,))
+            await tx.execute(
+                "delete from expired_response where expired_at < now() - %s", (self._keeping.expired,)
+            )
+        expired = 0
+        while self._keeping.sessions and (gone := await self._expire(self._keeping.sessions)):
+            expired += gone
+        return expired
+
+    async def _expire(self, idle: timedelta) -> int:
+        """Remove a batch of sessions that were idle for so long; answers how many."""
+        async with self._database.begin() as tx:
+            held = await tx.fetch_all(
+                "select id from session s where updated_at < now() - %s and lease_owner is null"
+                " and not exists (select from response where session_id = s.id and finished_at is null)"
+                " order by updated_at limit %s for update skip locked",
+                (idle, _EXPIRED_AT_ONCE),
+            )
+            # One that was continued before it was locked is left alone.
+            found = await tx.fetch_all(
+                "select id from session s where id = any(%s)"
+                " and not exists (select from response where session_id = s.id and finished_at is null)",
+                ([row["id"] for row in held],),
+            )
+            ids = [row["id"] for row in found]
+            await tx.execute(
+                "insert into expired_response (id, owner) select id, owner from response"
+                " where session_id = any(%s) and store on conflict do nothing",
+                (ids,),
+            )
+            await remove_sessions(tx, ids)
+        return len(ids)
 
 
 async def _held(tx: Tx, lease: Lease) -> None:

@@ -278,6 +278,8 @@ RESPONSE_ROUTES = (
     _response("DELETE", "/v1/responses/{response_id}"),
     _response("GET", "/v1/sessions/{session_id}"),
     _response("GET", "/v1/sessions/{session_id}/turns"),
+    _response("DELETE", "/v1/sessions/{session_id}"),
+    _response("DELETE", "/v1/traces/{session_id}"),
 )
 """Routes that name a response or its session."""
 

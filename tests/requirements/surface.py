@@ -142,6 +142,11 @@ SURFACE = (
     ),
     must("SU-sessions-06", "Cancelling a terminal task succeeds and changes nothing."),
     must("SU-sessions-07", "A session stays continuable after a cancel."),
+    must(
+        "SU-sessions-09",
+        "Deleting a session cancels what runs in it and deletes all of it; then it is 404. /v1/traces is an alias.",
+    ),
+    defined("SU-sessions-10", "Continuing a session that is no longer kept is 404 session_expired."),
     defined("SU-sessions-08", "A session is shared by a link.", not_offered=_SHARING),
     # --- Files
     defined(

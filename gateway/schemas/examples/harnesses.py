@@ -98,6 +98,7 @@ EXAMPLES: Final[Mapping[type[msgspec.Struct], Json]] = {
     responses.InputItems: {"object": "list", "data": [_ITEM], "has_more": False},
     responses.DeletedResponse: {"id": "resp_9f0a", "object": "response", "deleted": True},
     sessions.Session: _SESSION,
+    sessions.DeletedSession: {"id": "hsess_5d2e", "object": "session", "deleted": True},
     sessions.Sessions: {"sessions": [_SESSION], "next_cursor": None},
     sessions.Turns: {"turns": [_TURN], "next_cursor": None},
 }

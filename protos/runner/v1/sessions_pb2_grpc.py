@@ -49,6 +49,11 @@ class SessionsStub:
                 request_serializer=protos_dot_runner_dot_v1_dot_sessions__pb2.ListTurnsRequest.SerializeToString,
                 response_deserializer=protos_dot_runner_dot_v1_dot_sessions__pb2.ListTurnsResponse.FromString,
                 _registered_method=True)
+        self.DeleteSession = channel.unary_unary(
+                '/grovekeeper.runner.v1.Sessions/DeleteSession',
+                request_serializer=protos_dot_runner_dot_v1_dot_sessions__pb2.DeleteSessionRequest.SerializeToString,
+                response_deserializer=protos_dot_runner_dot_v1_dot_sessions__pb2.DeleteSessionResponse.FromString,
+                _registered_method=True)
 
 
 class SessionsServicer:
@@ -76,6 +81,14 @@ class SessionsServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def DeleteSession(self, request, context):
+        """Cancels what runs in it and deletes it with its responses and their events. A turn that still runs somewhere can
+        write nothing more. Errors: session_not_found.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_SessionsServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -93,6 +106,11 @@ def add_SessionsServicer_to_server(servicer, server):
                     servicer.ListTurns,
                     request_deserializer=protos_dot_runner_dot_v1_dot_sessions__pb2.ListTurnsRequest.FromString,
                     response_serializer=protos_dot_runner_dot_v1_dot_sessions__pb2.ListTurnsResponse.SerializeToString,
+            ),
+            'DeleteSession': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteSession,
+                    request_deserializer=protos_dot_runner_dot_v1_dot_sessions__pb2.DeleteSessionRequest.FromString,
+                    response_serializer=protos_dot_runner_dot_v1_dot_sessions__pb2.DeleteSessionResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -176,6 +194,33 @@ class Sessions:
             '/grovekeeper.runner.v1.Sessions/ListTurns',
             protos_dot_runner_dot_v1_dot_sessions__pb2.ListTurnsRequest.SerializeToString,
             protos_dot_runner_dot_v1_dot_sessions__pb2.ListTurnsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeleteSession(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/grovekeeper.runner.v1.Sessions/DeleteSession',
+            protos_dot_runner_dot_v1_dot_sessions__pb2.DeleteSessionRequest.SerializeToString,
+            protos_dot_runner_dot_v1_dot_sessions__pb2.DeleteSessionResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -41,6 +41,10 @@ class SessionsStub:
     """Errors: session_not_found."""
     ListTurns: _grpc.UnaryUnaryMultiCallable[_sessions_pb2.ListTurnsRequest, _sessions_pb2.ListTurnsResponse]
     """Oldest first; a page ends early rather than grow beyond 4 MiB. Errors: session_not_found, invalid_input (cursor)."""
+    DeleteSession: _grpc.UnaryUnaryMultiCallable[_sessions_pb2.DeleteSessionRequest, _sessions_pb2.DeleteSessionResponse]
+    """Cancels what runs in it and deletes it with its responses and their events. A turn that still runs somewhere can
+    write nothing more. Errors: session_not_found.
+    """
 
 @_typing.type_check_only
 class SessionsAsyncStub(SessionsStub):
@@ -53,6 +57,10 @@ class SessionsAsyncStub(SessionsStub):
     """Errors: session_not_found."""
     ListTurns: _aio.UnaryUnaryMultiCallable[_sessions_pb2.ListTurnsRequest, _sessions_pb2.ListTurnsResponse]  # type: ignore[assignment]
     """Oldest first; a page ends early rather than grow beyond 4 MiB. Errors: session_not_found, invalid_input (cursor)."""
+    DeleteSession: _aio.UnaryUnaryMultiCallable[_sessions_pb2.DeleteSessionRequest, _sessions_pb2.DeleteSessionResponse]  # type: ignore[assignment]
+    """Cancels what runs in it and deletes it with its responses and their events. A turn that still runs somewhere can
+    write nothing more. Errors: session_not_found.
+    """
 
 class SessionsServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -80,5 +88,15 @@ class SessionsServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_sessions_pb2.ListTurnsResponse, _abc.Awaitable[_sessions_pb2.ListTurnsResponse]]:
         """Oldest first; a page ends early rather than grow beyond 4 MiB. Errors: session_not_found, invalid_input (cursor)."""
+
+    @_abc_1.abstractmethod
+    def DeleteSession(
+        self,
+        request: _sessions_pb2.DeleteSessionRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_sessions_pb2.DeleteSessionResponse, _abc.Awaitable[_sessions_pb2.DeleteSessionResponse]]:
+        """Cancels what runs in it and deletes it with its responses and their events. A turn that still runs somewhere can
+        write nothing more. Errors: session_not_found.
+        """
 
 def add_SessionsServicer_to_server(servicer: SessionsServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

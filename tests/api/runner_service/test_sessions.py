@@ -2,13 +2,16 @@
 
 import asyncio
 import json
+from collections.abc import Callable
 from typing import Any
 
+import psycopg
 import pytest
 
 from protos.common.v1 import common_pb2
 from protos.runner.v1 import runner_pb2, sessions_pb2
-from tests.api.runner_service.cluster import Runner
+from service_kit.errors import GroveError
+from tests.api.runner_service.cluster import Keys, Runner, runner, runner_settings
 from tests.api.runner_service.test_tasks import COUNT, refused, started
 
 Json = dict[str, Any]
@@ -151,3 +154,74 @@ async def test_deleting_a_response_never_cancels_it(alone: Runner) -> None:
     async with asyncio.timeout(10):
         await alone.events(made.id)
     await delete_response(alone, made.id)
+
+
+async def delete(runner: Runner, session: str) -> None:
+    await runner.sessions.DeleteSession(sessions_pb2.DeleteSessionRequest(id=session))
+
+
+@pytest.mark.requirement("SU-sessions-09")
+async def test_a_deleted_session_is_gone_with_everything_in_it(alone: Runner) -> None:
+    first = await alone.run("Reply with exactly: one", key="k")
+    session = first["metadata"]["session_id"]
+    with alone.act_as("person:bob"):
+        assert (await refused(delete(alone, session))).code == "session_not_found"
+    running = await alone.create(COUNT, previous_response_id=first["id"])
+    await started(alone, running.id)
+    following = asyncio.create_task(alone.events(running.id))
+    await delete(alone, session)
+    # Whoever follows is told the end, or that there is nothing to follow.
+    async with asyncio.timeout(10):
+        (told,) = await asyncio.gather(following, return_exceptions=True)
+    gone = isinstance(told, GroveError) and told.code == "response_not_found"
+    assert gone or (isinstance(told, list) and told[-1]["response"]["status"] == "cancelled")
+    for asked in (get(alone, session), turns(alone, session), delete(alone, session)):
+        assert (await refused(asked)).code == "session_not_found"
+    for response in (first["id"], running.id):
+        for asked in (alone.get(response), alone.cancel(response), alone.events(response)):
+            assert (await refused(asked)).code == "response_not_found"
+    again = alone.create("Reply with exactly: two", previous_response_id=first["id"])
+    assert (await refused(again)).code == "response_not_found"
+    # A key is still used up: what it did is not done again.
+    assert (await refused(alone.create("Reply with exactly: one", key="k"))).code == "response_not_found"
+    assert not (await listed(alone)).sessions
+
+
+async def test_a_follower_of_a_session_that_goes_without_a_word_is_told(
+    keys: Keys, service_database: Callable[[str], str], clean_redis: str
+) -> None:
+    dsn = service_database("runner")
+    settings = runner_settings(dsn, clean_redis, keys, runner_concurrency=1)
+    async with runner(settings, keys) as made:
+        with made.act_as("person:alice"):
+            busy = await made.create(COUNT)
+            await started(made, busy.id)
+            waits = await made.create("Reply with exactly: ok")
+            following = made.follow(waits.id)
+            assert (await anext(following))["type"] == "response.created"
+            with psycopg.connect(dsn, autocommit=True) as connection:
+                connection.execute("delete from response where id = %s", (waits.id,))
+            async with asyncio.timeout(10):
+                assert (await refused(anext(following))).code == "response_not_found"
+            await made.cancel(busy.id)
+
+
+@pytest.mark.requirement("SU-sessions-10")
+async def test_who_continues_a_session_that_was_idle_for_too_long_is_told_so(
+    keys: Keys, service_database: Callable[[str], str], clean_redis: str
+) -> None:
+    settings = runner_settings(
+        service_database("runner"), clean_redis, keys, runner_session_keep_s=0.01, runner_reconcile_s=0.002
+    )
+    async with runner(settings, keys) as made:
+        with made.act_as("person:alice"):
+            ended = await made.create("Reply with exactly: ok")
+            async with asyncio.timeout(20):
+                while (await listed(made)).sessions:  # noqa: ASYNC110 - nothing tells of a purge
+                    await asyncio.sleep(0.05)
+            asked = made.create("Hi.", previous_response_id=ended.id)
+            error = await refused(asked)
+            assert (error.code, error.param) == ("session_expired", "previous_response_id")
+            with made.act_as("person:bob"):
+                asked = made.create("Hi.", previous_response_id=ended.id)
+                assert (await refused(asked)).code == "response_not_found"

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncGenerator, Callable
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -56,6 +57,7 @@ class Stores:
     def __init__(self, database: Database, settings: Settings, dsn: str) -> None:
         self.observed: list[dict[str, object]] = []
         self.begun: set[str] = set()
+        self.database = database
         self.jobs = Jobs("runner", settings)
         self.jobs.task(OBSERVE, self._observe)
         self.harnesses = PostgresHarnesses(database)
@@ -440,3 +442,74 @@ async def test_what_continued_a_deleted_response_continues_what_it_continued(sto
     assert not await stores.responses.events(middle.id, -1, 10)
     assert await stores.sessions.delete_response(ALICE, first.id) is Status.COMPLETED
     assert not await stores.turns.history(last)
+
+
+@pytest.mark.requirement("SU-sessions-09")
+async def test_who_still_runs_a_turn_of_a_deleted_session_writes_nothing_more(stores: Stores) -> None:
+    claim = await stores.claimed()
+    kept = await stores.claimed()
+    assert await stores.sessions.delete_session(BOB, claim.session.id) is None
+    assert await stores.sessions.delete_session(ALICE, claim.session.id) == (claim.response.id,)
+    assert await stores.sessions.delete_session(ALICE, claim.session.id) is None
+    with pytest.raises(LeaseLostError):
+        await stores.turns.append(claim.lease, claim.response.id, events(1, 1))
+    with pytest.raises(LeaseLostError):
+        await stores.turns.prime(claim.lease, None)
+    with pytest.raises(LeaseLostError):
+        await stores.finish(claim, COMPLETED, observe="hmem_1")
+    assert await stores.turns.beat("runner-1", [claim.lease, kept.lease]) == {kept.session.id}
+    with pytest.raises(GroveError) as error:
+        await stores.queue(claim.session)
+    assert error.value.code == "response_not_found"
+    assert await stores.responses.session(ALICE, claim.session.id) is None
+    with psycopg.connect(stores.dsn) as connection:
+        left = connection.execute("select (select count(*) from response), (select count(*) from event)")
+        assert left.fetchone() == (1, 1)
+
+
+async def test_sessions_that_are_deleted_while_others_use_them_hold_nobody_up(stores: Stores) -> None:
+    async def work() -> None:
+        while (claim := await stores.turns.claim("runner-1")) is not None:
+            with suppress(LeaseLostError):
+                await stores.turns.append(claim.lease, claim.response.id, events(1, 3))
+                await stores.finish(claim, COMPLETED)
+
+    async def use(session: Session) -> None:
+        with suppress(GroveError):
+            await stores.queue(session)
+        await stores.sessions.delete_session(ALICE, session.id)
+
+    harness = await stores.harness()
+    sessions = [Session(new_id("hsess"), ALICE, harness.id, "", NOW) for _ in range(60)]
+    for one in sessions:
+        await stores.queue(one)
+    await asyncio.gather(*(use(one) for one in sessions), *(work() for _ in range(6)), stores.turns.purge())
+    assert not await stores.sessions.overviews(ALICE, "", "", 100)
+
+
+@pytest.mark.requirement("SU-sessions-10")
+async def test_a_session_that_is_idle_for_long_enough_goes_and_is_known_to_have_expired(
+    stores: Stores,
+) -> None:
+    idle, unstored, fresh, waiting, running = [await stores.claimed(store=n != 1) for n in range(5)]
+    for one in (idle, unstored, fresh, waiting):
+        await stores.finish(one, COMPLETED)
+    await stores.queue(waiting.session, previous=waiting.response.id)
+    with psycopg.connect(stores.dsn, autocommit=True) as connection:
+        connection.execute(
+            "update session set updated_at = now() - interval '25 hours' where id <> %s", (fresh.session.id,)
+        )
+    assert await stores.turns.purge() == 0
+    keeping = Keeping(timedelta(seconds=15), timedelta(hours=1), sessions=timedelta(hours=24))
+    turns = PostgresTurns(stores.database, stores.jobs, keeping)
+    assert await turns.purge() == 1
+    assert await stores.responses.expired(ALICE, idle.response.id)
+    assert not await stores.responses.expired(BOB, idle.response.id)
+    assert not await stores.responses.expired(ALICE, unstored.response.id)
+    assert await turns.log(idle.response.id) == ()
+    left = {one.id for one in await stores.sessions.overviews(ALICE, "", "", 10)}
+    assert left == {one.session.id for one in (fresh, waiting, running)}
+    with psycopg.connect(stores.dsn, autocommit=True) as connection:
+        connection.execute("update expired_response set expired_at = now() - interval '91 days'")
+    await turns.purge()
+    assert not await stores.responses.expired(ALICE, idle.response.id)
