@@ -70,9 +70,10 @@ class LocalEmbedder:
             self._pending -= len(texts)
 
     async def aclose(self) -> None:
-        """Drop what waits and end the threads once they finish the text at hand."""
+        """Drop what waits, end the threads once they finish the text at hand, and let go of the model's memory."""
         if self._loading is not None:
             await asyncio.gather(self._loading, return_exceptions=True)
+            self._loading = None
         await asyncio.to_thread(partial(self._executor.shutdown, wait=True, cancel_futures=True))
 
     async def _embed(self, texts: Sequence[str]) -> list[Vector]:

@@ -1,5 +1,7 @@
 import asyncio
+import gc
 import threading
+import weakref
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -121,6 +123,23 @@ async def test_concurrent_first_calls_load_the_model_once(held: _Held) -> None:
     await asyncio.gather(*(made.embed([f"text {n}"]) for n in range(5)))
     await made.aclose()
     assert loads == [Path("here")]
+
+
+async def test_a_closed_embedder_holds_no_model() -> None:
+    loaded = list[weakref.ref[_Held]]()
+
+    def load(_directory: Path) -> _Held:
+        model = _Held()
+        model.gate.set()
+        loaded.append(weakref.ref(model))
+        return model
+
+    made = LocalEmbedder(Path("here"), load=load)
+    await made.embed(["text"])
+    assert loaded[0]() is not None
+    await made.aclose()
+    gc.collect()
+    assert loaded[0]() is None
 
 
 async def test_a_model_that_is_not_built_is_found_at_start_and_works_once_it_is(
