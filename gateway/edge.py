@@ -22,7 +22,7 @@ from gateway import errors
 from gateway.http import SLASH
 from gateway.limits import RateLimits
 from gateway.multipart import MAX_REST_BYTES, too_large
-from gateway.observed import Observation
+from gateway.observed import Observation, is_link
 from gateway.revisions import REVISIONS, Name, revision
 from gateway.schemas.discovery import DEFAULT_VERSION, VERSIONS
 from gateway.source import FORWARDED, Source
@@ -32,7 +32,7 @@ from service_kit.identity import Passport, set_passport, use_passport
 __all__ = ["DISCOVERY", "Door", "Edge", "Limits"]
 
 DISCOVERY: Final = "/v1/uhp"
-"""The one address that needs no credential."""
+"""The one address that needs no credential, but for those that are one: links (:func:`gateway.observed.is_link`)."""
 UPLOADS: Final = ("POST", "/v1/files")
 """Whose body is a file, with a limit of its own."""
 TURNS: Final = ("POST", "/v1/responses")
@@ -126,6 +126,9 @@ class _Exchange:
             await self._edge.app(self._scope, self._receive, self._send)
             return
         door, source = self._edge.door, self._source()
+        if is_link(self._scope["path"]) and self._scope["method"] == "GET":
+            await self._visited(source)
+            return
         passport, token = await self._let_in(source)
         self._observed.known(passport)
         turn = (self._scope["method"], self._scope["path"]) == TURNS
@@ -138,6 +141,17 @@ class _Exchange:
         with use_passport(passport):
             self._settle_revision()
             await self._edge.app(self._scope, self._receive, self._send)
+
+    async def _visited(self, source: str) -> None:
+        """The route of a link, for an address: counted for it, and one that leads nowhere as a refused credential is."""
+        rates = self._edge.door.rates
+        await rates.visited(source)
+        try:
+            await self._edge.app(self._scope, self._receive, self._send)
+        except GroveError as error:
+            if error.code == "grovekeeper_not_found":
+                await rates.refused(source)
+            raise
 
     def _source(self) -> str:
         peer = cast("tuple[str, int] | None", self._scope.get("client"))

@@ -226,6 +226,10 @@ class RateLimits:
         """Count a request; ``rate_limited`` when its principal made too many. Those that are refused count for none."""
         await self._count(principal, self._turn if starts_turn else self._request)
 
+    async def visited(self, source: str) -> None:
+        """Count a request without a credential; ``rate_limited`` when its address made as many as a principal may."""
+        await self._count(network_of(source), self._request)
+
     async def refused(self, source: str) -> None:
         """Count a refused credential; ``rate_limited`` when its address had too many refused."""
         await self._count(network_of(source), self._refused)

@@ -32,6 +32,7 @@ from gateway.clients import (
     records,
     responses,
     sessions,
+    shares,
     snapshots,
     tokens,
     types,
@@ -53,6 +54,7 @@ from gateway.routes import queries as query_routes
 from gateway.routes import records as record_routes
 from gateway.routes import responses as response_routes
 from gateway.routes import sessions as session_routes
+from gateway.routes import shares as share_routes
 from gateway.routes import snapshots as snapshot_routes
 from gateway.routes import tokens as token_routes
 from gateway.routes import types as type_routes
@@ -87,6 +89,7 @@ class Clients:
     harnesses: harnesses.HarnessesClient
     responses: responses.ResponsesClient
     sessions: sessions.SessionsClient
+    shares: shares.SharesClient
     health: HealthClient
 
 
@@ -111,7 +114,9 @@ async def connected(settings: GatewaySettings) -> AsyncGenerator[Clients]:
             ),
         ) as to_memory,
         channel(
-            settings.runner_address, settings, safe=(*harnesses.SAFE, *responses.SAFE, *sessions.SAFE)
+            settings.runner_address,
+            settings,
+            safe=(*harnesses.SAFE, *responses.SAFE, *sessions.SAFE, *shares.SAFE),
         ) as to_runner,
     ):
         patience = responses.Patience(settings.stream_deadline_s, settings.stream_patience_s)
@@ -131,6 +136,7 @@ async def connected(settings: GatewaySettings) -> AsyncGenerator[Clients]:
             harnesses=harnesses.HarnessesClient(to_runner),
             responses=responses.ResponsesClient(to_runner, patience),
             sessions=sessions.SessionsClient(to_runner),
+            shares=shares.SharesClient(to_runner),
             health=HealthClient(to_authz),
         )
 
@@ -175,6 +181,7 @@ def application(settings: GatewaySettings, clients: Clients, rates: RateLimits) 
     memory_routes.grants(app, clients.authz)
     response_routes.routes(app, clients.responses, settings.stream_keepalive_s)
     session_routes.routes(app, clients.sessions, clients.responses)
+    share_routes.routes(app, clients.shares)
     harness_routes.routes(app, clients.harnesses)
     harness_routes.starting_points(app, clients.harnesses)
     token_routes.routes(app, clients.tokens)

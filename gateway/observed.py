@@ -8,11 +8,12 @@ from opentelemetry.trace import SpanKind, StatusCode
 from opentelemetry.util.types import AttributeValue
 from starlette.types import Scope
 
+from gateway.schemas.shares import LINK
 from service_kit import semconv, telemetry
 from service_kit.errors import GroveError
 from service_kit.identity import Passport
 
-__all__ = ["Observation"]
+__all__ = ["Observation", "is_link"]
 
 _tracer: Final = telemetry.tracer(__name__)
 _durations: Final = telemetry.meter(__name__).create_histogram(
@@ -25,6 +26,11 @@ _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "O
 _SERVER_FAULT: Final = 500
 _CUT_SHORT: Final = 499
 """What is recorded when the client left before it was answered; nobody is sent it."""
+
+
+def is_link(path: str) -> bool:
+    """Whether this is the address of a shared session: a secret, which no span may hold."""
+    return path.startswith(LINK) and "/" not in path[len(LINK) :]
 
 
 class Observation:
@@ -46,7 +52,8 @@ class Observation:
             attributes={semconv.HTTP_REQUEST_METHOD: self._method},
         )
         if self.span.is_recording():
-            self.span.set_attribute(semconv.URL_PATH, cast("str", scope["path"]))
+            path = cast("str", scope["path"])
+            self.span.set_attribute(semconv.URL_PATH, f"{LINK}…" if path.startswith(LINK) else path)
             self.span.set_attribute(semconv.URL_SCHEME, cast("str", scope.get("scheme", "http")))
 
     @property

@@ -41,6 +41,7 @@ _BY_AREA: Final[Mapping[str, tuple[str, ...]]] = {
     "responses": ("harness_unavailable",),
     "sessions": ("harness_unavailable",),
     "traces": ("harness_unavailable",),
+    "shared": ("rate_limited",),
     "grovekeeper": ("insufficient_scope",),
 }
 _BY_HEADER: Final[Mapping[str, tuple[str, ...]]] = {

@@ -8,9 +8,9 @@ from importlib.metadata import version
 from typing import Final
 
 from protos.runner.v1.runner_pb2_grpc import add_HarnessesServicer_to_server, add_ResponsesServicer_to_server
-from protos.runner.v1.sessions_pb2_grpc import add_SessionsServicer_to_server
+from protos.runner.v1.sessions_pb2_grpc import add_SessionsServicer_to_server, add_SharesServicer_to_server
 from runner_service.api.servicer import HarnessesServicer, ResponsesServicer, Tasks
-from runner_service.api.sessions import SessionsServicer
+from runner_service.api.sessions import PUBLIC, SessionsServicer, SharesServicer
 from runner_service.bases.scripted.base import ScriptedBase
 from runner_service.clients.authz import SAFE as AUTHZ_SAFE
 from runner_service.clients.authz import AuthzAccess
@@ -28,6 +28,7 @@ from runner_service.domain.ports import Base
 from runner_service.domain.reconcile import Reconciler
 from runner_service.domain.responses import Responses
 from runner_service.domain.sessions import Sessions
+from runner_service.domain.shares import Shares
 from runner_service.domain.turns import Turns
 from runner_service.domain.worker import Pace, Worker
 from runner_service.schema import SCHEMA
@@ -35,6 +36,7 @@ from runner_service.settings import Settings
 from runner_service.store.harnesses import PostgresHarnesses
 from runner_service.store.responses import PostgresResponses
 from runner_service.store.sessions import PostgresSessions
+from runner_service.store.shares import PostgresShares
 from runner_service.store.turns import OBSERVE, Keeping, PostgresTurns
 from runner_service.tools.server import ToolServer
 from service_kit.clock import SystemClock
@@ -45,7 +47,9 @@ from service_kit.jobs import Jobs
 from service_kit.rpc.client import ServicePassport, channel
 from service_kit.rpc.server import Wiring
 
-_SERVICES: Final = [f"grovekeeper.runner.v1.{one}" for one in ("Harnesses", "Responses", "Sessions")]
+_SERVICES: Final = [
+    f"grovekeeper.runner.v1.{one}" for one in ("Harnesses", "Responses", "Sessions", "Shares")
+]
 
 
 @asynccontextmanager
@@ -101,7 +105,9 @@ async def build(settings: Settings) -> AsyncGenerator[Wiring]:
             gate=gate,
         )
         responses = Responses(response_store, wakeups, clock)
-        sessions = Sessions(PostgresSessions(database), responses, wakeups)
+        session_store = PostgresSessions(database)
+        sessions = Sessions(session_store, responses, wakeups)
+        shares = Shares((PostgresShares(database), session_store), sessions, responses, settings.token())
         tasks = Tasks(accept, responses, sessions, follow)
 
         async def ready() -> bool:
@@ -116,8 +122,10 @@ async def build(settings: Settings) -> AsyncGenerator[Wiring]:
                 lambda server: add_HarnessesServicer_to_server(HarnessesServicer(harnesses), server),
                 lambda server: add_ResponsesServicer_to_server(ResponsesServicer(tasks), server),
                 lambda server: add_SessionsServicer_to_server(SessionsServicer(sessions), server),
+                lambda server: add_SharesServicer_to_server(SharesServicer(shares), server),
             ],
             service_names=_SERVICES,
+            public_methods=PUBLIC,
             background=[wakeups.run, reconciler.run, worker.run, worker.beat, jobs.work],
             ready=ready,
             drain=drain,

@@ -22,7 +22,7 @@ class Capabilities(Answer, kw_only=True, frozen=True):
     files_output: bool = False
     session_listing: bool = True
     harness_management: bool = True
-    session_sharing: bool = False
+    session_sharing: bool = True
     idempotency: bool = True
     memories: bool = True
     plugins: bool = False

@@ -1,16 +1,21 @@
 """The RPCs of protos/runner/v1/sessions.proto: convert, call the use case, convert."""
 
-from typing import Any
+from typing import Any, Final
 
 from google.protobuf.timestamp_pb2 import Timestamp
 from grpc.aio import ServicerContext
 
 from protos.runner.v1 import sessions_pb2 as wire
 from protos.runner.v1.sessions_pb2_grpc import SessionsServicer as SessionsBase
+from protos.runner.v1.sessions_pb2_grpc import SharesServicer as SharesBase
 from runner_service.domain.session_ports import Overview
 from runner_service.domain.sessions import Sessions
+from runner_service.domain.shares import Shares
 
-__all__ = ["SessionsServicer"]
+__all__ = ["PUBLIC", "SessionsServicer", "SharesServicer"]
+
+PUBLIC: Final = frozenset({"grovekeeper.runner.v1.Shares/OpenShare"})
+"""Methods for whoever has a link: they need no passport."""
 
 Context = ServicerContext[Any, Any]
 
@@ -41,6 +46,33 @@ class SessionsServicer(SessionsBase):
     ) -> wire.DeleteSessionResponse:
         await self._sessions.delete(request.id)
         return wire.DeleteSessionResponse(id=request.id)
+
+
+class SharesServicer(SharesBase):
+    """Links of sessions, and what they show."""
+
+    def __init__(self, shares: Shares) -> None:
+        self._shares: Shares = shares
+
+    async def ShareSession(self, request: wire.ShareSessionRequest, context: Context) -> wire.Share:
+        return wire.Share(id=await self._shares.share(request.session_id))
+
+    async def GetShare(self, request: wire.GetShareRequest, context: Context) -> wire.Share:
+        return wire.Share(id=await self._shares.get(request.session_id))
+
+    async def RevokeShare(
+        self, request: wire.RevokeShareRequest, context: Context
+    ) -> wire.RevokeShareResponse:
+        await self._shares.revoke(request.session_id)
+        return wire.RevokeShareResponse(session_id=request.session_id)
+
+    async def OpenShare(self, request: wire.OpenShareRequest, context: Context) -> wire.SharedView:
+        page = request.page
+        view = await self._shares.open(request.share_id, page.limit, page.cursor)
+        made = wire.SharedView(title=view.session.title, turns=view.turns, next_cursor=view.next_cursor)
+        made.created_at.FromDatetime(view.session.created_at)
+        made.updated_at.FromDatetime(view.session.updated_at)
+        return made
 
 
 def _session(found: Overview) -> wire.Session:

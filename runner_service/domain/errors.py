@@ -17,6 +17,8 @@ __all__ = [
     "memory_invalid",
     "memory_not_found",
     "model_unavailable",
+    "not_shared",
+    "nothing_here",
     "response_not_found",
     "session_busy",
     "session_expired",
@@ -64,6 +66,16 @@ def response_not_found(param: str | None = None) -> GroveError:
 def session_not_found() -> GroveError:
     """No such session, or somebody else's."""
     return GroveError("session_not_found", "There is no such session.")
+
+
+def not_shared() -> GroveError:
+    """The session has no link."""
+    return GroveError("grovekeeper_not_found", "This session is not shared.")
+
+
+def nothing_here() -> GroveError:
+    """A link that never was, or opens no more; as any address that leads nowhere."""
+    return GroveError("grovekeeper_not_found", "There is nothing at this address.")
 
 
 def session_expired(param: str) -> GroveError:

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from runner_service.domain.model import Response, Status
 
-__all__ = ["Overview", "SessionStore"]
+__all__ = ["Overview", "SessionStore", "ShareStore"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,4 +56,28 @@ class SessionStore(Protocol):
         """Deletes a session with everything of it, in one transaction: whoever runs a turn of it has lost its lease.
         Answers the ids of its responses that had not ended; None when there is no such session.
         """
+        ...
+
+
+class ShareStore(Protocol):
+    """Links of shared sessions. They go with their session."""
+
+    async def is_shared(self, session_id: str) -> bool:
+        """Whether it has a link."""
+        ...
+
+    async def newest_link(self, session_id: str) -> tuple[bytes, bytes] | None:
+        """Nonce and hash of the link made last."""
+        ...
+
+    async def add_link(self, owner: str, session_id: str, nonce: bytes, link_sha256: bytes) -> bool:
+        """Keeps another link; False when there is no such session any more."""
+        ...
+
+    async def remove_links(self, session_id: str) -> None:
+        """Removes every link of a session."""
+        ...
+
+    async def shared(self, link_sha256: bytes) -> Overview | None:
+        """The session a link shows; one statement, whatever there is."""
         ...

@@ -11,7 +11,7 @@ from runner_service.domain.transcript import turn
 from service_kit.identity import current_passport
 from service_kit.paging import clamp_limit, decode_cursor, encode_cursor
 
-__all__ = ["Sessions"]
+__all__ = ["Sessions", "place"]
 
 
 class Sessions:
@@ -27,7 +27,7 @@ class Sessions:
         that is not the caller's, or is gone, they are those that ran on it: none, or what is left.
         """
         limit, owner = clamp_limit(limit), current_passport().principal
-        found = await self._store.overviews(owner, harness_id, _place(cursor), limit + 1)
+        found = await self._store.overviews(owner, harness_id, place(cursor), limit + 1)
         shown = found[:limit]
         return shown, encode_cursor(shown[-1].id) if len(found) > limit else ""
 
@@ -42,7 +42,7 @@ class Sessions:
         """One page of a session's turns as JSON (:func:`runner_service.domain.transcript.turn`), oldest first, and the
         cursor of the next one. ``session_not_found``.
         """
-        limit, after = clamp_limit(limit, default=200), _place(cursor)
+        limit, after = clamp_limit(limit, default=200), place(cursor)
         await self.get(session_id)
         found, more = await self._store.turns(session_id, after, limit)
         turns = [turn(one, (await self._responses.reading(one)).json) for one in found]
@@ -83,10 +83,11 @@ class Sessions:
         measures.sessions_removed(1, "deleted")
 
 
-def _place(cursor: str) -> str:
+def place(cursor: str) -> str:
+    """The id in the cursor of a page; "" without one. ``invalid_input``."""
     if not cursor:
         return ""
-    (place,) = decode_cursor(cursor, 1)
-    if not isinstance(place, str):
+    (last,) = decode_cursor(cursor, 1)
+    if not isinstance(last, str):
         raise errors.invalid("The cursor is not one this server gave out.", "cursor")
-    return place
+    return last

@@ -9,7 +9,7 @@ from runner_service.store import rows
 from service_kit.db.pool import Database
 from service_kit.db.tx import Row, Tx
 
-__all__ = ["PostgresSessions", "remove_sessions"]
+__all__ = ["PostgresSessions", "overview_of", "remove_sessions"]
 
 _PAGE_BYTES: Final = 4 * 1024 * 1024
 """What a page of turns holds at most, unless one turn alone is larger: a message carries four times as much."""
@@ -33,7 +33,7 @@ class PostgresSessions:
                 " and (%(before)s = '' or s.id < %(before)s) order by s.id desc limit %(limit)s",
                 {"owner": owner, "harness": harness_id, "before": before, "limit": limit},
             )
-        return tuple(_overview(row) for row in found)
+        return tuple(overview_of(row) for row in found)
 
     async def overview(self, owner: str, session_id: str) -> Overview | None:
         async with self._database.read() as tx:
@@ -46,7 +46,7 @@ class PostgresSessions:
                 " where s.id = %s and s.owner = %s",
                 (session_id, owner),
             )
-        return None if row is None else _overview(row)
+        return None if row is None else overview_of(row)
 
     async def turns(self, session_id: str, after: str, limit: int) -> tuple[tuple[Response, ...], bool]:
         async with self._database.read() as tx:
@@ -123,7 +123,8 @@ async def _take_out(tx: Tx, session_id: str, response_id: str, previous: str) ->
     )
 
 
-def _overview(row: Row) -> Overview:
+def overview_of(row: Row) -> Overview:
+    """A session as it is listed."""
     return Overview(
         row["id"],
         row["harness_id"],

@@ -26,6 +26,7 @@ PREFIX: Final = {
     "harness_id": "chrn_",
     "response_id": "resp_",
     "session_id": "hsess_",
+    "share_id": "hshare_",
     "token_id": "tok_",
     "name": "group:",
     "principal": "person:",

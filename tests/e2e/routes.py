@@ -22,6 +22,7 @@ __all__ = [
     "CLASSES",
     "HARNESS_ROUTES",
     "JOB_ROUTE",
+    "LINK_ROUTES",
     "MEMORY_ROUTES",
     "NAMES_NOTHING",
     "NAMING_ROUTES",
@@ -38,6 +39,7 @@ __all__ = [
     "harness",
     "in_memory",
     "memory_with_everything",
+    "shared_session",
 ]
 
 Names = dict[str, str]
@@ -129,6 +131,12 @@ def ended_response(owner: Person) -> Names:
     made = owner.post("/v1/responses", {"input": "Reply with exactly: ok"})
     assert made["status"] == "completed"
     return {"response_id": made["id"], "session_id": made["metadata"]["session_id"]}
+
+
+def shared_session(owner: Person) -> Names:
+    """A session that is shared, and its link."""
+    session = ended_response(owner)["session_id"]
+    return {"session_id": session, "share_id": owner.post(f"/v1/sessions/{session}/share", {})["id"]}
 
 
 _M = "/v1/memories/{memory_id}"
@@ -278,10 +286,16 @@ RESPONSE_ROUTES = (
     _response("DELETE", "/v1/responses/{response_id}"),
     _response("GET", "/v1/sessions/{session_id}"),
     _response("GET", "/v1/sessions/{session_id}/turns"),
+    _response("POST", "/v1/sessions/{session_id}/share"),
+    Route("GET", "/v1/sessions/{session_id}/share", world=shared_session),
+    Route("DELETE", "/v1/sessions/{session_id}/share", world=shared_session),
     _response("DELETE", "/v1/sessions/{session_id}"),
     _response("DELETE", "/v1/traces/{session_id}"),
 )
 """Routes that name a response or its session."""
+
+LINK_ROUTES = (Route("GET", "/v1/shared/{share_id}", world=shared_session),)
+"""Routes whose name is the secret: they open to whoever has it."""
 
 OPEN_ROUTES = (
     Route("GET", "/v1/uhp"),
@@ -328,6 +342,7 @@ CLASSES = {
     "OPERATE_ROUTE": (OPERATE_ROUTE,),
     "HARNESS_ROUTES": HARNESS_ROUTES,
     "RESPONSE_ROUTES": RESPONSE_ROUTES,
+    "LINK_ROUTES": LINK_ROUTES,
     "OPEN_ROUTES": OPEN_ROUTES,
     "ADMIN_ROUTES": ADMIN_ROUTES,
 }

@@ -11,11 +11,6 @@ SESSION = "/v1/sessions/{session_id}"
 HARNESS = "/v1/harnesses/{harness_id}"
 CONTAINER = "/v1/containers/cntr_1/files"
 LEFT_OUT: dict[str, tuple[tuple[str, str], ...]] = {
-    "session_sharing": (
-        ("POST", f"{SESSION}/share"),
-        ("GET", f"{SESSION}/share"),
-        ("DELETE", f"{SESSION}/share"),
-    ),
     "files_output": (
         ("GET", f"{SESSION}/files"),
         ("GET", f"{SESSION}/files/archive"),
@@ -37,7 +32,6 @@ LEFT_OUT: dict[str, tuple[tuple[str, str], ...]] = {
     "SU-files-03",
     "SU-files-05",
     "SU-files-06",
-    "SU-sessions-08",
 )
 @pytest.mark.parametrize("capability", LEFT_OUT)
 def test_a_capability_that_is_not_advertised_has_no_addresses(alice: Person, capability: str):

@@ -5,7 +5,6 @@ from tests.requirements.model import defined, may, must, must_not
 __all__ = ["SURFACE"]
 
 _ARTIFACTS = "files_output reads false; the address answers 404."
-_SHARING = "session_sharing reads false; the address answers 404."
 _PARTS = "Anything but an empty list is 400 invalid_input."
 
 SURFACE = (
@@ -147,7 +146,11 @@ SURFACE = (
         "Deleting a session cancels what runs in it and deletes all of it; then it is 404. /v1/traces is an alias.",
     ),
     defined("SU-sessions-10", "Continuing a session that is no longer kept is 404 session_expired."),
-    defined("SU-sessions-08", "A session is shared by a link.", not_offered=_SHARING),
+    defined("SU-sessions-08", "A session is shared by a link, which opens without a credential."),
+    must(
+        "SU-sessions-11",
+        "Every link stops with DELETE and with the session, opens nothing else, and shows no credential and nothing of others.",
+    ),
     # --- Files
     defined(
         "SU-files-01",

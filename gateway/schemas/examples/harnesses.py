@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from gateway.schemas import harnesses, responses, sessions
+from gateway.schemas import harnesses, responses, sessions, shares
 from gateway.schemas.examples.shared import MEMORY_ID, Json
 
 __all__ = ["EXAMPLES"]
@@ -101,5 +101,23 @@ EXAMPLES: Final[Mapping[type[msgspec.Struct], Json]] = {
     sessions.DeletedSession: {"id": "hsess_5d2e", "object": "session", "deleted": True},
     sessions.Sessions: {"sessions": [_SESSION], "next_cursor": None},
     sessions.Turns: {"turns": [_TURN], "next_cursor": None},
+    shares.Share: {
+        "id": "hshare_9d1f",
+        "object": "session.share",
+        "session_id": "hsess_5d2e",
+        "url": "/v1/shared/hshare_9d1f",
+    },
+    shares.DeletedShare: {"object": "session.share", "session_id": "hsess_5d2e", "deleted": True},
+    shares.SharedView: {
+        "object": "session.view",
+        "title": "When does Acme renew?",
+        "created_at": 1790560000,
+        "updated_at": 1790560240,
+        "turns": [
+            {name: value for name, value in _TURN.items() if name != "id"}
+            | {"tools": [{"name": "memory_recall"}]},
+        ],
+        "next_cursor": None,
+    },
 }
 """By what each is an example of."""

@@ -230,3 +230,208 @@ class Sessions:
             timeout,
             metadata,
             _registered_method=True)
+
+
+class SharesStub:
+    """Missing associated documentation comment in .proto file."""
+
+    def __init__(self, channel):
+        """Constructor.
+
+        Args:
+            channel: A grpc.Channel.
+        """
+        self.ShareSession = channel.unary_unary(
+                '/grovekeeper.runner.v1.Shares/ShareSession',
+                request_serializer=protos_dot_runner_dot_v1_dot_sessions__pb2.ShareSessionRequest.SerializeToString,
+                response_deserializer=protos_dot_runner_dot_v1_dot_sessions__pb2.Share.FromString,
+                _registered_method=True)
+        self.GetShare = channel.unary_unary(
+                '/grovekeeper.runner.v1.Shares/GetShare',
+                request_serializer=protos_dot_runner_dot_v1_dot_sessions__pb2.GetShareRequest.SerializeToString,
+                response_deserializer=protos_dot_runner_dot_v1_dot_sessions__pb2.Share.FromString,
+                _registered_method=True)
+        self.RevokeShare = channel.unary_unary(
+                '/grovekeeper.runner.v1.Shares/RevokeShare',
+                request_serializer=protos_dot_runner_dot_v1_dot_sessions__pb2.RevokeShareRequest.SerializeToString,
+                response_deserializer=protos_dot_runner_dot_v1_dot_sessions__pb2.RevokeShareResponse.FromString,
+                _registered_method=True)
+        self.OpenShare = channel.unary_unary(
+                '/grovekeeper.runner.v1.Shares/OpenShare',
+                request_serializer=protos_dot_runner_dot_v1_dot_sessions__pb2.OpenShareRequest.SerializeToString,
+                response_deserializer=protos_dot_runner_dot_v1_dot_sessions__pb2.SharedView.FromString,
+                _registered_method=True)
+
+
+class SharesServicer:
+    """Missing associated documentation comment in .proto file."""
+
+    def ShareSession(self, request, context):
+        """Publishes a session, or answers the link it is published under. Errors: session_not_found.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetShare(self, request, context):
+        """Errors: session_not_found, grovekeeper_not_found (it is not shared).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RevokeShare(self, request, context):
+        """Takes back every link ever made for the session; none is fine. Errors: session_not_found.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def OpenShare(self, request, context):
+        """What a link shows, for whoever has it: needs no passport. Errors: grovekeeper_not_found, invalid_input (cursor).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+
+def add_SharesServicer_to_server(servicer, server):
+    rpc_method_handlers = {
+            'ShareSession': grpc.unary_unary_rpc_method_handler(
+                    servicer.ShareSession,
+                    request_deserializer=protos_dot_runner_dot_v1_dot_sessions__pb2.ShareSessionRequest.FromString,
+                    response_serializer=protos_dot_runner_dot_v1_dot_sessions__pb2.Share.SerializeToString,
+            ),
+            'GetShare': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetShare,
+                    request_deserializer=protos_dot_runner_dot_v1_dot_sessions__pb2.GetShareRequest.FromString,
+                    response_serializer=protos_dot_runner_dot_v1_dot_sessions__pb2.Share.SerializeToString,
+            ),
+            'RevokeShare': grpc.unary_unary_rpc_method_handler(
+                    servicer.RevokeShare,
+                    request_deserializer=protos_dot_runner_dot_v1_dot_sessions__pb2.RevokeShareRequest.FromString,
+                    response_serializer=protos_dot_runner_dot_v1_dot_sessions__pb2.RevokeShareResponse.SerializeToString,
+            ),
+            'OpenShare': grpc.unary_unary_rpc_method_handler(
+                    servicer.OpenShare,
+                    request_deserializer=protos_dot_runner_dot_v1_dot_sessions__pb2.OpenShareRequest.FromString,
+                    response_serializer=protos_dot_runner_dot_v1_dot_sessions__pb2.SharedView.SerializeToString,
+            ),
+    }
+    generic_handler = grpc.method_handlers_generic_handler(
+            'grovekeeper.runner.v1.Shares', rpc_method_handlers)
+    server.add_generic_rpc_handlers((generic_handler,))
+    server.add_registered_method_handlers('grovekeeper.runner.v1.Shares', rpc_method_handlers)
+
+
+ # This class is part of an EXPERIMENTAL API.
+class Shares:
+    """Missing associated documentation comment in .proto file."""
+
+    @staticmethod
+    def ShareSession(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/grovekeeper.runner.v1.Shares/ShareSession',
+            protos_dot_runner_dot_v1_dot_sessions__pb2.ShareSessionRequest.SerializeToString,
+            protos_dot_runner_dot_v1_dot_sessions__pb2.Share.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetShare(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/grovekeeper.runner.v1.Shares/GetShare',
+            protos_dot_runner_dot_v1_dot_sessions__pb2.GetShareRequest.SerializeToString,
+            protos_dot_runner_dot_v1_dot_sessions__pb2.Share.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RevokeShare(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/grovekeeper.runner.v1.Shares/RevokeShare',
+            protos_dot_runner_dot_v1_dot_sessions__pb2.RevokeShareRequest.SerializeToString,
+            protos_dot_runner_dot_v1_dot_sessions__pb2.RevokeShareResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def OpenShare(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/grovekeeper.runner.v1.Shares/OpenShare',
+            protos_dot_runner_dot_v1_dot_sessions__pb2.OpenShareRequest.SerializeToString,
+            protos_dot_runner_dot_v1_dot_sessions__pb2.SharedView.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)

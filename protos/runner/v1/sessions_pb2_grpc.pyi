@@ -100,3 +100,64 @@ class SessionsServicer(metaclass=_abc_1.ABCMeta):
         """
 
 def add_SessionsServicer_to_server(servicer: SessionsServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
+
+class SharesStub:
+    @_typing.overload
+    def __new__(cls, channel: _grpc.Channel) -> _Self: ...
+    @_typing.overload
+    def __new__(cls, channel: _aio.Channel) -> SharesAsyncStub: ...
+    ShareSession: _grpc.UnaryUnaryMultiCallable[_sessions_pb2.ShareSessionRequest, _sessions_pb2.Share]
+    """Publishes a session, or answers the link it is published under. Errors: session_not_found."""
+    GetShare: _grpc.UnaryUnaryMultiCallable[_sessions_pb2.GetShareRequest, _sessions_pb2.Share]
+    """Errors: session_not_found, grovekeeper_not_found (it is not shared)."""
+    RevokeShare: _grpc.UnaryUnaryMultiCallable[_sessions_pb2.RevokeShareRequest, _sessions_pb2.RevokeShareResponse]
+    """Takes back every link ever made for the session; none is fine. Errors: session_not_found."""
+    OpenShare: _grpc.UnaryUnaryMultiCallable[_sessions_pb2.OpenShareRequest, _sessions_pb2.SharedView]
+    """What a link shows, for whoever has it: needs no passport. Errors: grovekeeper_not_found, invalid_input (cursor)."""
+
+@_typing.type_check_only
+class SharesAsyncStub(SharesStub):
+    def __init__(self, channel: _aio.Channel) -> None: ...
+    ShareSession: _aio.UnaryUnaryMultiCallable[_sessions_pb2.ShareSessionRequest, _sessions_pb2.Share]  # type: ignore[assignment]
+    """Publishes a session, or answers the link it is published under. Errors: session_not_found."""
+    GetShare: _aio.UnaryUnaryMultiCallable[_sessions_pb2.GetShareRequest, _sessions_pb2.Share]  # type: ignore[assignment]
+    """Errors: session_not_found, grovekeeper_not_found (it is not shared)."""
+    RevokeShare: _aio.UnaryUnaryMultiCallable[_sessions_pb2.RevokeShareRequest, _sessions_pb2.RevokeShareResponse]  # type: ignore[assignment]
+    """Takes back every link ever made for the session; none is fine. Errors: session_not_found."""
+    OpenShare: _aio.UnaryUnaryMultiCallable[_sessions_pb2.OpenShareRequest, _sessions_pb2.SharedView]  # type: ignore[assignment]
+    """What a link shows, for whoever has it: needs no passport. Errors: grovekeeper_not_found, invalid_input (cursor)."""
+
+class SharesServicer(metaclass=_abc_1.ABCMeta):
+    @_abc_1.abstractmethod
+    def ShareSession(
+        self,
+        request: _sessions_pb2.ShareSessionRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_sessions_pb2.Share, _abc.Awaitable[_sessions_pb2.Share]]:
+        """Publishes a session, or answers the link it is published under. Errors: session_not_found."""
+
+    @_abc_1.abstractmethod
+    def GetShare(
+        self,
+        request: _sessions_pb2.GetShareRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_sessions_pb2.Share, _abc.Awaitable[_sessions_pb2.Share]]:
+        """Errors: session_not_found, grovekeeper_not_found (it is not shared)."""
+
+    @_abc_1.abstractmethod
+    def RevokeShare(
+        self,
+        request: _sessions_pb2.RevokeShareRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_sessions_pb2.RevokeShareResponse, _abc.Awaitable[_sessions_pb2.RevokeShareResponse]]:
+        """Takes back every link ever made for the session; none is fine. Errors: session_not_found."""
+
+    @_abc_1.abstractmethod
+    def OpenShare(
+        self,
+        request: _sessions_pb2.OpenShareRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_sessions_pb2.SharedView, _abc.Awaitable[_sessions_pb2.SharedView]]:
+        """What a link shows, for whoever has it: needs no passport. Errors: grovekeeper_not_found, invalid_input (cursor)."""
+
+def add_SharesServicer_to_server(servicer: SharesServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -13,7 +13,8 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from protos.authz.v1 import authz_pb2, authz_pb2_grpc
 from protos.memory.v1 import consolidations_pb2_grpc, memory_pb2_grpc, snapshots_pb2_grpc, types_pb2_grpc
-from protos.runner.v1 import runner_pb2, runner_pb2_grpc
+from protos.runner.v1 import runner_pb2, runner_pb2_grpc, sessions_pb2_grpc
+from runner_service.api.sessions import PUBLIC as SHARES_PUBLIC
 from service_kit.errors import GroveError
 from service_kit.identity import Passport, PassportSigner, current_passport, generate_keys
 from service_kit.rpc import server
@@ -195,6 +196,19 @@ def _responses(script: Script) -> Any:
     return Following()
 
 
+def _shares(script: Script) -> Any:
+    class Shares(_scripted(sessions_pb2_grpc.SharesServicer, script).__class__):
+        """Opens links for nobody in particular."""
+
+        async def OpenShare(self, request: Any, context: Any) -> Any:  # noqa: N802
+            answer = script.answers["OpenShare"]
+            if isinstance(answer, Exception):
+                raise answer
+            return answer if isinstance(answer, Message) else answer(request)
+
+    return Shares()
+
+
 @asynccontextmanager
 async def served(script: Script, folder: Path) -> AsyncGenerator[str]:
     """The address of a server that answers as every service behind the gateway."""
@@ -228,6 +242,7 @@ async def served(script: Script, folder: Path) -> AsyncGenerator[str]:
             _scripted(runner_pb2_grpc.HarnessesServicer, script),
         ),
         (runner_pb2_grpc.add_ResponsesServicer_to_server, _responses(script)),
+        (sessions_pb2_grpc.add_SharesServicer_to_server, _shares(script)),
     ]
 
     def register(grpc_server: grpc.aio.Server) -> None:
@@ -239,7 +254,7 @@ async def served(script: Script, folder: Path) -> AsyncGenerator[str]:
         yield server.Wiring(
             servicers=[register],
             service_names=[],
-            public_methods=frozenset({"grovekeeper.authz.v1.Authentication/Authenticate"}),
+            public_methods=frozenset({"grovekeeper.authz.v1.Authentication/Authenticate", *SHARES_PUBLIC}),
         )
 
     settings = Settings(listen="127.0.0.1:0", passport_keys_file=folder / "keys.json", stop_grace_s=0)

@@ -49,6 +49,7 @@ async def test_discovery_needs_no_token_and_spells_every_capability(anybody: htt
         "sessions",
         "cancellation",
         "session_listing",
+        "session_sharing",
         "harness_management",
         "idempotency",
         "memories",
@@ -56,7 +57,6 @@ async def test_discovery_needs_no_token_and_spells_every_capability(anybody: htt
     assert {name for name, on in body["capabilities"].items() if on is False} == {
         "files_input",
         "files_output",
-        "session_sharing",
         "plugins",
         "environments",
     }
