@@ -31,8 +31,12 @@ from runner_service.domain.sessions import Sessions
 from runner_service.domain.shares import Shares
 from runner_service.domain.turns import Turns
 from runner_service.domain.worker import Pace, Worker
+from runner_service.loopback.server import listening
+from runner_service.relay.apis import APIS
+from runner_service.relay.server import RelayServer
+from runner_service.relay.upstream import Upstream
 from runner_service.schema import SCHEMA
-from runner_service.settings import Settings
+from runner_service.settings import Settings, named
 from runner_service.store.harnesses import PostgresHarnesses
 from runner_service.store.responses import PostgresResponses
 from runner_service.store.sessions import PostgresSessions
@@ -76,7 +80,8 @@ async def build(settings: Settings) -> AsyncGenerator[Wiring]:
         seam = Seam(access, memory)
         tool_memory = GrpcToolMemory(memory_channel)
         tools = ToolServer(access, tool_memory, version("grovekeeper"))
-        await stack.enter_async_context(tools.serving(settings.mcp_listen))
+        relay = RelayServer(_upstreams(settings), settings.relay_idle_s)
+        await stack.enter_async_context(_served(settings, tools, relay))
         jobs.task(OBSERVE, Observe(turn_store, (harness_store, response_store), access, memory).run)
 
         gate = Gate(settings.runner_queue_limit)
@@ -146,6 +151,39 @@ async def _bases(settings: Settings, stack: AsyncExitStack) -> dict[str, Base]:
         stack.push_async_callback(loop.close)
         bases["loop"] = loop
     return bases
+
+
+@asynccontextmanager
+async def _served(settings: Settings, tools: ToolServer, relay: RelayServer) -> AsyncGenerator[None]:
+    """What agents reach of this process, inside the block."""
+    async with (
+        listening(settings.mcp_listen) as loopback,
+        tools.serving(loopback),
+        relay.serving(loopback),
+    ):
+        yield
+
+
+def _upstreams(settings: Settings) -> list[Upstream]:
+    """The endpoints of the relay: an API is offered only where one is set."""
+    given = {
+        "anthropic": (
+            settings.relay_anthropic_base_url,
+            settings.relay_anthropic_api_key,
+            settings.relay_anthropic_models,
+        ),
+        "responses": (
+            settings.relay_responses_base_url,
+            settings.relay_responses_api_key,
+            settings.relay_responses_models,
+        ),
+        "chat": (settings.relay_chat_base_url, settings.relay_chat_api_key, settings.relay_chat_models),
+    }
+    return [
+        Upstream(APIS[kind], url, key.get_secret_value() if key else "", named(models))
+        for kind, (url, key, models) in given.items()
+        if url
+    ]
 
 
 def _keeping(settings: Settings) -> Keeping:

@@ -2,14 +2,16 @@
 
 from pydantic import Field
 
-from service_kit.settings import ModelSettings as Common
+from service_kit.settings import ModelSettings, RelaySettings
 
 
-class Settings(Common):
+class Settings(ModelSettings, RelaySettings):
     """Settings of runner_service."""
 
     mcp_listen: str = Field(
-        default="127.0.0.1:0", description="host:port of the memory tools' MCP server; keep it on loopback."
+        default="127.0.0.1:0",
+        description="host:port where agents find the memory tools' MCP server and the relay to models; keep it on"
+        " loopback.",
     )
     runner_concurrency: int = Field(default=16, ge=1, le=1000, description="Turns one runner runs at a time.")
     runner_queue_limit: int = Field(
@@ -52,3 +54,8 @@ class Settings(Common):
     runner_scripted_beat_s: float = Field(
         default=0.075, ge=0, le=5, description="Pause between two pieces of what the scripted base says."
     )
+
+
+def named(listed: str) -> tuple[str, ...]:
+    """The names in a list separated by commas, in order."""
+    return tuple(dict.fromkeys(one.strip() for one in listed.split(",") if one.strip()))

@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-__all__ = ["ListenError", "OpsServer", "bind", "ops_app"]
+__all__ = ["ListenError", "OpsServer", "Server", "bind", "ops_app"]
 
 
 class ListenError(Exception):
@@ -62,7 +62,7 @@ def ops_app(ready: Callable[[], Awaitable[bool]]) -> Starlette:
     )
 
 
-class _Server(uvicorn.Server):
+class Server(uvicorn.Server):
     """uvicorn, leaving the process's signals to the process."""
 
     @contextmanager
@@ -83,7 +83,7 @@ class OpsServer:
             timeout_graceful_shutdown=2,
             limit_concurrency=64,
         )
-        self._server: _Server = _Server(self._config)
+        self._server: Server = Server(self._config)
         self._task: asyncio.Task[None] | None = None
         self.port: int = 0
 

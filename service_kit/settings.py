@@ -7,7 +7,7 @@ their standard names. ``docs/settings.md`` is generated from these classes.
 
 import sys
 from pathlib import Path
-from typing import Literal, Self, TypeVar
+from typing import Final, Literal, Self, TypeVar
 
 from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -17,6 +17,7 @@ __all__ = [
     "EmbeddingSettings",
     "ModelSettings",
     "ObjectSettings",
+    "RelaySettings",
     "Settings",
     "SettingsError",
     "load",
@@ -187,6 +188,53 @@ class ModelSettings(Settings):
     )
     model_api_key: SecretStr | None = Field(default=None, description="Its key. Never given to an agent.")
     model_name: str | None = Field(default=None, description="The model used when a request names none.")
+
+
+_URL: Final = r"^https?://[^\s/?#@]+(/[^\s?#]*)?$"
+
+
+class RelaySettings(Settings):
+    """For processes that relay the model calls of agents that are programs."""
+
+    relay_anthropic_base_url: str | None = Field(
+        default=None,
+        pattern=_URL,
+        description="Endpoint for agents that speak Anthropic's Messages: `https://api.anthropic.com`.",
+    )
+    relay_anthropic_api_key: SecretStr | None = Field(
+        default=None, description="Its key. Never given to an agent."
+    )
+    relay_anthropic_models: str = Field(
+        default="",
+        description="Models agents may call there, separated by commas, the default one first; empty: any.",
+    )
+    relay_responses_base_url: str | None = Field(
+        default=None,
+        pattern=_URL,
+        description="Endpoint for agents that speak OpenAI's Responses: `https://api.openai.com/v1`.",
+    )
+    relay_responses_api_key: SecretStr | None = Field(
+        default=None, description="Its key. Never given to an agent."
+    )
+    relay_responses_models: str = Field(
+        default="", description="As `GROVE_RELAY_ANTHROPIC_MODELS`, of this endpoint."
+    )
+    relay_chat_base_url: str | None = Field(
+        default=None,
+        pattern=_URL,
+        description="Endpoint for agents that speak OpenAI's Chat Completions: `https://api.openai.com/v1`.",
+    )
+    relay_chat_api_key: SecretStr | None = Field(
+        default=None, description="Its key. Never given to an agent."
+    )
+    relay_chat_models: str = Field(
+        default="", description="As `GROVE_RELAY_ANTHROPIC_MODELS`, of this endpoint."
+    )
+    relay_idle_s: float = Field(
+        default=600.0,
+        gt=0,
+        description="Longest silence of an endpoint, before an answer or within it; then the call fails.",
+    )
 
 
 class EmbeddingSettings(Settings):

@@ -13,17 +13,12 @@ from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse
 from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.settings import ModelSettings
 
+from runner_service.domain import measures
 from service_kit import semconv, telemetry
 
 __all__ = ["TracedModel", "traced_tool_call"]
 
 _tracer: Final = telemetry.tracer(__name__)
-_duration: Final = telemetry.meter(__name__).create_histogram(
-    semconv.GEN_AI_CLIENT_OPERATION_DURATION,
-    unit="s",
-    description="Duration of model calls.",
-    explicit_bucket_boundaries_advisory=semconv.SECONDS,
-)
 
 
 class TracedModel(WrapperModel):
@@ -74,7 +69,7 @@ class TracedModel(WrapperModel):
                 span.set_status(StatusCode.ERROR)
                 raise
             finally:
-                _duration.record(time.perf_counter() - started, attributes)
+                measures.model_called(time.perf_counter() - started, attributes)
 
 
 async def traced_tool_call(

@@ -1,7 +1,7 @@
 """Spans and metrics of turns. OpenTelemetry's interface only: what becomes of them is the process's matter."""
 
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Final, Literal
@@ -15,7 +15,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from runner_service.domain.model import Claim, Outcome, Status
 from service_kit import semconv
 
-__all__ = ["TurnMeasure", "ended", "observe_queue", "sessions_removed", "turn"]
+__all__ = ["TurnMeasure", "ended", "model_called", "observe_queue", "sessions_removed", "turn"]
 
 _tracer: Final = trace.get_tracer(__name__, schema_url=semconv.SCHEMA_URL)
 _meter: Final = metrics.get_meter(__name__, schema_url=semconv.SCHEMA_URL)
@@ -42,6 +42,18 @@ _first: Final = _meter.create_histogram(
     description="From accepting a task to the first event of its output.",
     explicit_bucket_boundaries_advisory=semconv.SECONDS,
 )
+
+_model_call: Final = _meter.create_histogram(
+    semconv.GEN_AI_CLIENT_OPERATION_DURATION,
+    unit="s",
+    description="Duration of model calls.",
+    explicit_bucket_boundaries_advisory=semconv.SECONDS,
+)
+
+
+def model_called(seconds: float, attributes: Mapping[str, str]) -> None:
+    """A model was called, here or through the relay."""
+    _model_call.record(seconds, attributes)
 
 
 class TurnMeasure:

@@ -1,6 +1,6 @@
 """What runner_service speaks of: harnesses, sessions, responses, turns. Immutable values, no wire, no database."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -311,6 +311,39 @@ class ToolAccess:
     url: str
     token: str
     names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCalls:
+    """A turn's calls of models, so far: how many were made, failed, met a rate limit, and came again after a failure."""
+
+    made: int = 0
+    failed: int = 0
+    rate_limited: int = 0
+    retried: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RelayAccess:
+    """Where a turn's agent finds models: a base URL for each API, as that API's clients want it, and the token it is
+    known there by. What follows can be asked during the turn and after it, and is whole when the access has ended.
+
+    ``usage()``: tokens of all calls; None when nothing was counted, or one call was not. ``failure()``: why the last
+    call failed, unless one like it succeeded since. ``limit(budgets)``: ``max_output_tokens`` and ``max_step`` (calls)
+    beyond which calls are refused. ``stopped()``: the budget for which one was refused, else empty.
+    """
+
+    urls: Mapping[str, str]
+    token: str = field(repr=False)
+    usage: Callable[[], Usage | None]
+    failure: Callable[[], Failure | None]
+    calls: Callable[[], ModelCalls]
+    limit: Callable[[Budgets], None]
+    stopped: Callable[[], str]
+
+    def url(self, kind: str) -> str:
+        """The base URL of ``anthropic``, ``responses`` or ``chat``. ``KeyError`` for one that is not offered."""
+        return self.urls[kind]
 
 
 @dataclass(frozen=True, slots=True)

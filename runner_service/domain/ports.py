@@ -19,6 +19,7 @@ from runner_service.domain.model import (
     PastTurn,
     Priming,
     Reach,
+    RelayAccess,
     Response,
     Session,
     ToolAccess,
@@ -306,6 +307,24 @@ class Tools(Protocol):
     ) -> AbstractAsyncContextManager[ToolAccess]:
         """Access for one turn: valid inside the block, revoked with its end. ``known``: memories the agent was told
         of, whose queries it may run too.
+        """
+        ...
+
+
+class Relay(Protocol):
+    """Models for agents that are programs: they speak an API to this process, which has the keys."""
+
+    def kinds(self) -> frozenset[str]:
+        """The APIs that are offered, of ``anthropic`` (Messages), ``responses`` and ``chat`` (OpenAI's)."""
+        ...
+
+    def models(self, kind: str) -> tuple[str, ...]:
+        """The models the operator names for an API, the default one first; empty: any that its endpoint knows."""
+        ...
+
+    def open(self, session_id: str, response_id: str, model: str) -> AbstractAsyncContextManager[RelayAccess]:
+        """Access for one turn: valid inside the block, revoked with its end, where calls still running are cut off.
+        ``model`` may be called in any case.
         """
         ...
 

@@ -7,13 +7,12 @@ memory answers is fenced; what it refuses is a tool error with its code.
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, MutableMapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, MutableMapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, Final, cast
 
 import mcp_types as types
 import msgspec
-import uvicorn
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
@@ -26,16 +25,18 @@ from runner_service.domain.memory_seam import narrowing
 from runner_service.domain.model import Attachment, Item, Reach, Session, ToolAccess
 from runner_service.domain.ports import Access, ToolMemory
 from runner_service.domain.tool_calls import List, RunQuery, ToolCall, read_call
+from runner_service.loopback.server import Door, Loopback, Receive, Scope, Send, header, refuse, whole
+from runner_service.loopback.tokens import TurnTokens, bearer
 from runner_service.tools.catalogue import TOOLS
 from runner_service.tools.offer import Offered, offer
-from runner_service.tools.sessions import ToolSession, ToolSessions
+from runner_service.tools.sessions import ToolSession
 from service_kit.ids import new_id
-from service_kit.ops import bind
 
 __all__ = ["ToolServer"]
 
 _log: Final = logging.getLogger(__name__)
-_PATH: Final = "/mcp"
+_NAME: Final = "mcp"
+_PATH: Final = f"/{_NAME}"
 _MAX_BODY: Final = 8 * 1024 * 1024
 """A record's content may have 1 MiB, which JSON may spell in six times as many bytes."""
 _TOO_LARGE: Final = (
@@ -45,10 +46,6 @@ _TOO_LARGE: Final = (
 _MAX_ASKED: Final = 1_000
 _SESSION: Final = "grove.tools"
 _BODY: Final = "grove.body"
-
-_Scope = MutableMapping[str, Any]
-_Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-_Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 
 class _Params(msgspec.Struct):
@@ -63,12 +60,12 @@ _body: Final = msgspec.json.Decoder(_Body)
 
 
 class ToolServer:
-    """The verbs of ``domain.ports.Tools``. ``async with server.serving(listen):`` runs it."""
+    """The verbs of ``domain.ports.Tools``. ``async with server.serving(loopback):`` opens its door."""
 
     def __init__(self, access: Access, memory: ToolMemory, version: str) -> None:
         self._access: Access = access
         self._memory: ToolMemory = memory
-        self._sessions: ToolSessions = ToolSessions()
+        self._tokens: TurnTokens[ToolSession] = TurnTokens("gt_")
         self._server: Server[dict[str, Any]] = Server(
             "grovekeeper-memory",
             version=version,
@@ -80,32 +77,27 @@ class ToolServer:
         self._url: str = ""
 
     @asynccontextmanager
-    async def serving(self, listen: str) -> AsyncGenerator[str]:
-        """Serve on ``host:port`` inside the block; yields the URL. ``ListenError`` when that is impossible."""
+    async def serving(self, loopback: Loopback) -> AsyncGenerator[None]:
+        """Serve at ``/mcp`` of ``loopback`` inside the block."""
         manager = StreamableHTTPSessionManager(
             self._server, json_response=True, stateless=True, max_request_body_size=_MAX_BODY
         )
-        listener = bind(listen)
-        host, port = listener.getsockname()[:2]
-        self._url = f"http://{f'[{host}]' if ':' in host else host}:{port}{_PATH}"
-        config = uvicorn.Config(
-            _Door(self._sessions, manager.handle_request),
-            log_config=None,
-            access_log=False,
-            lifespan="off",
-            timeout_graceful_shutdown=2,
-        )
-        server = _Uvicorn(config)
+        started, done = asyncio.Event(), asyncio.Event()
 
-        async def serve() -> None:
+        async def run() -> None:
+            # The library's tasks end in the task they began in, which a fixture's or a stack's end may not be.
             async with manager.run():
-                await server.serve([listener])
+                started.set()
+                await done.wait()
 
-        task = asyncio.create_task(serve(), name="mcp http")
+        task = asyncio.create_task(run(), name="mcp")
+        await started.wait()
+        self._url = f"{loopback.url}{_PATH}"
+        loopback.open(_NAME, _Door(self._tokens, manager.handle_request))
         try:
-            yield self._url
+            yield
         finally:
-            server.should_exit = True
+            done.set()
             await task
 
     @asynccontextmanager
@@ -122,11 +114,11 @@ class ToolServer:
         if where.attachments:
             abilities = await self._abilities(session, caps, (*where.starts, *known))
         offered = offer(where, abilities, disabled)
-        token = self._sessions.add(ToolSession(session, caps, where.starts, where.default, offered))
+        token = self._tokens.add(ToolSession(session, caps, where.starts, where.default, offered))
         try:
             yield ToolAccess(self._url, token, tuple(offered))
         finally:
-            self._sessions.remove(token)
+            self._tokens.remove(token)
 
     async def _abilities(
         self, session: Session, caps: Sequence[Attachment], memory_ids: Sequence[str]
@@ -201,55 +193,35 @@ def _placed(call: ToolCall, caller: ToolSession) -> ToolCall:
 class _Door:
     """Lets in who shows a token in use, and keeps the body: arguments are read from it as they were sent."""
 
-    def __init__(
-        self, sessions: ToolSessions, inner: Callable[[_Scope, _Receive, _Send], Awaitable[None]]
-    ) -> None:
-        self._sessions: ToolSessions = sessions
-        self._inner: Callable[[_Scope, _Receive, _Send], Awaitable[None]] = inner
+    def __init__(self, tokens: TurnTokens[ToolSession], inner: Door) -> None:
+        self._tokens: TurnTokens[ToolSession] = tokens
+        self._inner: Door = inner
 
-    async def __call__(self, scope: _Scope, receive: _Receive, send: _Send) -> None:
-        if scope["type"] != "http":
-            return
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self._caller(scope) is None or scope["path"] != _PATH:
-            await _refuse(send, 401 if self._caller(scope) is None else 404)
+            await refuse(send, 401 if self._caller(scope) is None else 404)
             return
         if scope["method"] != "POST":
             # Nothing is ever sent unasked, so a stream to listen on would only be held open.
-            await _refuse(send, 405)
+            await refuse(send, 405)
             return
-        body = await _whole(receive)
+        body = await whole(receive, _MAX_BODY)
         if body is None:
-            await _refuse(send, 413, _TOO_LARGE)
+            await refuse(send, 413, _TOO_LARGE)
             return
         # A body may be slow in coming, and its turn over by then.
         caller = self._caller(scope)
         if caller is None:
-            await _refuse(send, 401)
+            await refuse(send, 401)
             return
         scope[_SESSION], scope[_BODY] = caller, body
         await self._inner(scope, _replay(body, receive), send)
 
-    def _caller(self, scope: _Scope) -> ToolSession | None:
-        headers = cast("list[tuple[bytes, bytes]]", scope["headers"])
-        shown = next((value.decode("latin-1") for key, value in headers if key == b"authorization"), None)
-        return self._sessions.find(shown)
+    def _caller(self, scope: Scope) -> ToolSession | None:
+        return self._tokens.find(bearer(header(scope, b"authorization")))
 
 
-async def _whole(receive: _Receive) -> bytes | None:
-    """The whole body; None when it is too large."""
-    body = bytearray()
-    while True:
-        message = await receive()
-        if message["type"] != "http.request":
-            return bytes(body)
-        body += message.get("body", b"")
-        if len(body) > _MAX_BODY:
-            return None
-        if not message.get("more_body", False):
-            return bytes(body)
-
-
-def _replay(body: bytes, receive: _Receive) -> _Receive:
+def _replay(body: bytes, receive: Receive) -> Receive:
     """Gives the body once more, then whatever else comes."""
     pending = [body]
 
@@ -261,17 +233,11 @@ def _replay(body: bytes, receive: _Receive) -> _Receive:
     return again
 
 
-async def _refuse(send: _Send, status: int, body: bytes = b"") -> None:
-    headers = [(b"content-length", b"%d" % len(body)), (b"content-type", b"application/json")]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
-
-
 def _caller(ctx: ServerRequestContext[dict[str, Any]]) -> ToolSession:
     return cast("ToolSession", _scope(ctx)[_SESSION])
 
 
-def _scope(ctx: ServerRequestContext[dict[str, Any]]) -> _Scope:
+def _scope(ctx: ServerRequestContext[dict[str, Any]]) -> Scope:
     """What the door put beside the request."""
     return cast("Request", ctx.request).scope
 
@@ -288,11 +254,3 @@ def _arguments(ctx: ServerRequestContext[dict[str, Any]]) -> bytes:
 
 def _result(text: str, *, is_error: bool = False) -> types.CallToolResult:
     return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=is_error)
-
-
-class _Uvicorn(uvicorn.Server):
-    """uvicorn, leaving the process's signals to the process."""
-
-    @contextmanager
-    def capture_signals(self) -> Generator[None]:
-        yield

@@ -1,8 +1,6 @@
-"""Who may call the tools: one random token for each turn, gone when the turn ends."""
+"""What a token of the tools stands for, and how much a turn may be told."""
 
 import asyncio
-import hashlib
-import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -11,7 +9,7 @@ from runner_service.domain.errors import too_large
 from runner_service.domain.model import Attachment, Session
 from runner_service.tools.offer import Offered
 
-__all__ = ["ToolSession", "ToolSessions"]
+__all__ = ["ToolSession"]
 
 
 _MAX_TOLD: Final = 4 * 1024 * 1024
@@ -63,31 +61,3 @@ class ToolSession:
     def here(self) -> str:
         """The memory of a call that names none; empty when there is none."""
         return self.default or next(iter(self.starts), "")
-
-
-class ToolSessions:
-    """The tokens in use in this process. Only their hashes are kept."""
-
-    def __init__(self) -> None:
-        self._open: dict[bytes, ToolSession] = {}
-
-    def add(self, session: ToolSession) -> str:
-        """A token for ``session``."""
-        token = f"gt_{secrets.token_urlsafe(32)}"
-        self._open[_hash(token)] = session
-        return token
-
-    def remove(self, token: str) -> None:
-        """The token is worth nothing from now on."""
-        self._open.pop(_hash(token), None)
-
-    def find(self, header: str | None) -> ToolSession | None:
-        """Whose ``Authorization`` this is."""
-        scheme, _, token = (header or "").partition(" ")
-        if scheme.lower() != "bearer":
-            return None
-        return self._open.get(_hash(token.strip()))
-
-
-def _hash(token: str) -> bytes:
-    return hashlib.sha256(token.encode("utf-8", "replace")).digest()

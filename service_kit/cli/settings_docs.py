@@ -17,7 +17,13 @@ from pydantic.fields import FieldInfo
 
 from service_kit.embedded.services import SERVICES
 from service_kit.embedded.settings import UpSettings
-from service_kit.settings import EmbeddingSettings, ModelSettings, ObjectSettings, Settings
+from service_kit.settings import (
+    EmbeddingSettings,
+    ModelSettings,
+    ObjectSettings,
+    RelaySettings,
+    Settings,
+)
 
 __all__ = ["document", "main"]
 
@@ -35,6 +41,11 @@ and Redis are found or made and handed to each service. What you set yourself, i
 _SECTIONS: Final[tuple[tuple[str, str, type[Settings]], ...]] = (
     ("Everything", "Common to every process.", Settings),
     ("Chat model", "For the `loop` base, in the runner.", ModelSettings),
+    (
+        "Models for agents that are programs",
+        "For the runner, which calls models for them. An API without an endpoint is not offered.",
+        RelaySettings,
+    ),
     ("Embeddings", "For the `native` provider. Unset, the embedded encoder is used.", EmbeddingSettings),
     ("Files", "For the gateway, memory_service and provider_workers.", ObjectSettings),
     ("The `grove` command", "Of `grove up` and the other commands.", UpSettings),

@@ -11,6 +11,7 @@ from runner_service.domain.errors import GroveError
 from runner_service.domain.fence import unfenced
 from runner_service.domain.model import Attachment, Item, Reach, Session
 from runner_service.domain.tool_calls import Remember, ToolCall
+from runner_service.loopback.server import listening
 from runner_service.tools.offer import tool_name
 from runner_service.tools.server import ToolServer
 from service_kit.clock import SystemClock
@@ -69,7 +70,7 @@ def desk() -> Desk:
 @pytest.fixture
 async def server(desk: Desk) -> AsyncGenerator[ToolServer]:
     made = ToolServer(desk, desk, "1")
-    async with made.serving("127.0.0.1:0"):
+    async with listening("127.0.0.1:0") as loopback, made.serving(loopback):
         yield made
 
 
