@@ -2,10 +2,10 @@
 
 from pydantic import Field
 
-from service_kit.settings import ModelSettings, RelaySettings
+from service_kit.settings import AgentSettings, ModelSettings, RelaySettings
 
 
-class Settings(ModelSettings, RelaySettings):
+class Settings(ModelSettings, RelaySettings, AgentSettings):
     """Settings of runner_service."""
 
     mcp_listen: str = Field(

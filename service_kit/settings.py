@@ -13,6 +13,7 @@ from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 __all__ = [
+    "AgentSettings",
     "DerivationSettings",
     "EmbeddingSettings",
     "ModelSettings",
@@ -297,6 +298,49 @@ class ObjectSettings(Settings):
         if self.object_store_url is not None:
             return self.object_store_url
         return None if self.home is None else (self.home.absolute() / "objects").as_uri()
+
+
+class AgentSettings(Settings):
+    """For processes that run agents which are programs of their own."""
+
+    agents_dir: Path | None = Field(
+        default=None,
+        description="Where agents that were installed lie (`grove base install`). Unset: `bases` in `GROVE_HOME`.",
+    )
+    sessions_dir: Path | None = Field(
+        default=None,
+        description="Folders of sessions whose agent is a program. Unset: `sessions` in `GROVE_HOME`; without that, no"
+        " such agent runs.",
+    )
+    agent_memory_bytes: int = Field(
+        default=4 * 1024**3,
+        ge=256 * 1024**2,
+        description="Memory of a turn's processes together where a cgroup bounds it, of each of them elsewhere.",
+    )
+    agent_processes: int = Field(default=512, ge=16, description="Processes and threads of one turn.")
+    agent_file_bytes: int = Field(default=1024**3, ge=1024**2, description="Largest file an agent writes.")
+    agent_cgroup: Path | None = Field(
+        default=None,
+        description="A cgroup v2 directory that is ours, with `memory` and `pids` in its `cgroup.subtree_control`."
+        " Unset: the process's own.",
+    )
+    agent_unwalled: bool = Field(
+        default=False,
+        description="Also run agents where nothing keeps them from the server's own files and keys.",
+    )
+
+    def agents(self) -> Path | None:
+        """Where agents are installed; None: nowhere."""
+        return self._below(self.agents_dir, "bases")
+
+    def sessions(self) -> Path | None:
+        """Where sessions' folders lie; None: nowhere."""
+        return self._below(self.sessions_dir, "sessions")
+
+    def _below(self, named: Path | None, name: str) -> Path | None:
+        if named is not None:
+            return named.absolute()
+        return None if self.home is None else self.home.absolute() / name
 
 
 _Any = TypeVar("_Any", bound=Settings)

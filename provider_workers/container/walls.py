@@ -15,18 +15,13 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
+from service_kit.isolation import linux
+
 __all__ = ["leave", "shut", "size"]
 
 _NOBODY: Final = 65534
-_CLONE_NEWNET: Final = 0x40000000
-_CLONE_NEWIPC: Final = 0x08000000
-_CLONE_NEWUSER: Final = 0x10000000
-_PR_SET_PDEATHSIG: Final = 1
-_PR_SET_DUMPABLE: Final = 4
 _PR_SET_SECCOMP: Final = 22
-_PR_SET_NO_NEW_PRIVS: Final = 38
 _SECCOMP_MODE_FILTER: Final = 2
-_SIGKILL: Final = 9
 
 # seccomp's program: instructions and verdicts.
 _LOAD: Final = 0x20
@@ -50,22 +45,22 @@ _CALLS: Final = {
     ),
 }
 
-_libc: Final = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
-
 
 def leave() -> list[str]:
     """Leave the network, the file system and the account of whoever started this; answers what could not be."""
     missing = list[str]()
-    if _libc is None:
+    if sys.platform != "linux":
         return ["namespaces", "seccomp"]
     root = os.geteuid() == 0
-    if _libc.unshare(_CLONE_NEWNET | _CLONE_NEWIPC | (0 if root else _CLONE_NEWUSER)) != 0:
+    try:
+        linux.unshare(linux.CLONE_NEWNET | linux.CLONE_NEWIPC | (0 if root else linux.CLONE_NEWUSER))
+    except OSError:
         missing.append("a network namespace")
     if root:
         missing += _as_nobody()
-    _prctl(_PR_SET_NO_NEW_PRIVS, 1)
-    _prctl(_PR_SET_DUMPABLE, 0)
-    _prctl(_PR_SET_PDEATHSIG, _SIGKILL)
+    linux.no_new_privileges()
+    linux.without_dump()
+    linux.die_with_parent()
     if platform.machine() not in _CALLS:
         missing.append("seccomp")
     return missing
@@ -110,8 +105,8 @@ def shut(keep: int, *, cpu_s: int, memory_bytes: int) -> None:
         (resource.RLIMIT_NOFILE, 0),
     ):
         resource.setrlimit(limit, (most, most))
-    if _libc is not None:
-        _prctl(_PR_SET_PDEATHSIG, _SIGKILL)
+    if sys.platform == "linux":
+        linux.die_with_parent()
         _filter()
 
 
@@ -141,17 +136,8 @@ def _filter() -> None:
     whole = ctypes.create_string_buffer(
         struct.pack("HxxxxxxQ" if struct.calcsize("P") == 8 else "HxxI", len(program), ctypes.addressof(code))
     )
-    _prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.addressof(whole))
+    linux.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.addressof(whole))
 
 
 def _step(code: int, if_true: int, if_false: int, value: int) -> bytes:
     return struct.pack("HBBI", code, if_true, if_false, value)
-
-
-def _prctl(option: int, first: int, second: int = 0) -> None:
-    if _libc is None:
-        return
-    if _libc.prctl(
-        option, ctypes.c_ulong(first), ctypes.c_ulong(second), ctypes.c_ulong(0), ctypes.c_ulong(0)
-    ):
-        raise OSError(ctypes.get_errno(), "prctl")

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import psycopg
 import redis
 
-from service_kit.cli import models
+from service_kit.cli import agents, models
 from service_kit.cli.finding import Finding
 from service_kit.embedded import ports, state
 from service_kit.embedded.errors import LaunchError
@@ -47,6 +47,7 @@ def run(settings: UpSettings) -> int:
         lambda: _objects(settings, running),
         lambda: models.embedding(settings),
         lambda: models.deriving(settings),
+        lambda: agents.walls(settings),
         lambda: _otlp(settings),
     ]
     findings = [_checked(check) for check in checks] + models.vectors(running) + _services(running)

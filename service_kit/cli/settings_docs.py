@@ -18,6 +18,7 @@ from pydantic.fields import FieldInfo
 from service_kit.embedded.services import SERVICES
 from service_kit.embedded.settings import UpSettings
 from service_kit.settings import (
+    AgentSettings,
     EmbeddingSettings,
     ModelSettings,
     ObjectSettings,
@@ -48,6 +49,7 @@ _SECTIONS: Final[tuple[tuple[str, str, type[Settings]], ...]] = (
     ),
     ("Embeddings", "For the `native` provider. Unset, the embedded encoder is used.", EmbeddingSettings),
     ("Files", "For the gateway, memory_service and provider_workers.", ObjectSettings),
+    ("Agents that are programs", "For the runner, and for `grove base` and `grove doctor`.", AgentSettings),
     ("The `grove` command", "Of `grove up` and the other commands.", UpSettings),
 )
 
