@@ -9,7 +9,16 @@ from runner_service.store import rows
 from service_kit.db.pool import Database
 from service_kit.db.tx import Row, Tx
 
-__all__ = ["PostgresSessions", "overview_of", "remove_sessions"]
+__all__ = ["OF_ITS_TURNS", "OVERVIEW", "PostgresSessions", "overview_of", "remove_sessions"]
+
+OVERVIEW: Final = "s.id, s.harness_id, first.title, last.status, s.created_at, s.updated_at"
+"""What :func:`overview_of` reads, of a ``session s`` joined with :data:`OF_ITS_TURNS`."""
+OF_ITS_TURNS: Final = (
+    "cross join lateral (select title from response r where r.session_id = s.id"
+    " and (r.store or r.finished_at is null) order by r.id limit 1) first"
+    " cross join lateral (select status from response r where r.session_id = s.id"
+    " and (r.store or r.finished_at is null) order by r.id desc limit 1) last"
+)
 
 _PAGE_BYTES: Final = 4 * 1024 * 1024
 """What a page of turns holds at most, unless one turn alone is larger: a message carries four times as much."""
@@ -24,11 +33,7 @@ class PostgresSessions:
     async def overviews(self, owner: str, harness_id: str, before: str, limit: int) -> tuple[Overview, ...]:
         async with self._database.read() as tx:
             found = await tx.fetch_all(
-                "select s.id, s.harness_id, first.title, last.status, s.created_at, s.updated_at from session s"
-                " cross join lateral (select title from response r where r.session_id = s.id"
-                " and (r.store or r.finished_at is null) order by r.id limit 1) first"
-                " cross join lateral (select status from response r where r.session_id = s.id"
-                " and (r.store or r.finished_at is null) order by r.id desc limit 1) last"
+                f"select {OVERVIEW} from session s {OF_ITS_TURNS}"
                 " where s.owner = %(owner)s and (%(harness)s = '' or s.harness_id = %(harness)s)"
                 " and (%(before)s = '' or s.id < %(before)s) order by s.id desc limit %(limit)s",
                 {"owner": owner, "harness": harness_id, "before": before, "limit": limit},
@@ -38,12 +43,7 @@ class PostgresSessions:
     async def overview(self, owner: str, session_id: str) -> Overview | None:
         async with self._database.read() as tx:
             row = await tx.fetch_one(
-                "select s.id, s.harness_id, first.title, last.status, s.created_at, s.updated_at from session s"
-                " cross join lateral (select title from response r where r.session_id = s.id"
-                " and (r.store or r.finished_at is null) order by r.id limit 1) first"
-                " cross join lateral (select status from response r where r.session_id = s.id"
-                " and (r.store or r.finished_at is null) order by r.id desc limit 1) last"
-                " where s.id = %s and s.owner = %s",
+                f"select {OVERVIEW} from session s {OF_ITS_TURNS} where s.id = %s and s.owner = %s",
                 (session_id, owner),
             )
         return None if row is None else overview_of(row)

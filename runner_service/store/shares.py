@@ -1,7 +1,7 @@
 """Links of shared sessions, in Postgres."""
 
 from runner_service.domain.session_ports import Overview
-from runner_service.store.sessions import overview_of
+from runner_service.store.sessions import OF_ITS_TURNS, OVERVIEW, overview_of
 from service_kit.db.pool import Database
 
 __all__ = ["PostgresShares"]
@@ -40,12 +40,7 @@ class PostgresShares:
     async def shared(self, link_sha256: bytes) -> Overview | None:
         async with self._database.read() as tx:
             row = await tx.fetch_one(
-                "select s.id, s.harness_id, first.title, last.status, s.created_at, s.updated_at"
-                " from share join session s on s.id = share.session_id"
-                " cross join lateral (select title from response r where r.session_id = s.id"
-                " and (r.store or r.finished_at is null) order by r.id limit 1) first"
-                " cross join lateral (select status from response r where r.session_id = s.id"
-                " and (r.store or r.finished_at is null) order by r.id desc limit 1) last"
+                f"select {OVERVIEW} from share join session s on s.id = share.session_id {OF_ITS_TURNS}"
                 " where share.link_sha256 = %s",
                 (link_sha256,),
             )
