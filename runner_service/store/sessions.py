@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Final
 
+from psycopg import sql
+
 from runner_service.domain.model import Response, Status
 from runner_service.domain.session_ports import Overview
 from runner_service.store import rows
@@ -11,9 +13,9 @@ from service_kit.db.tx import Row, Tx
 
 __all__ = ["OF_ITS_TURNS", "OVERVIEW", "PostgresSessions", "overview_of", "remove_sessions"]
 
-OVERVIEW: Final = "s.id, s.harness_id, first.title, last.status, s.created_at, s.updated_at"
+OVERVIEW: Final = sql.SQL("s.id, s.harness_id, first.title, last.status, s.created_at, s.updated_at")
 """What :func:`overview_of` reads, of a ``session s`` joined with :data:`OF_ITS_TURNS`."""
-OF_ITS_TURNS: Final = (
+OF_ITS_TURNS: Final = sql.SQL(
     "cross join lateral (select title from response r where r.session_id = s.id"
     " and (r.store or r.finished_at is null) order by r.id limit 1) first"
     " cross join lateral (select status from response r where r.session_id = s.id"
@@ -33,9 +35,11 @@ class PostgresSessions:
     async def overviews(self, owner: str, harness_id: str, before: str, limit: int) -> tuple[Overview, ...]:
         async with self._database.read() as tx:
             found = await tx.fetch_all(
-                f"select {OVERVIEW} from session s {OF_ITS_TURNS}"
-                " where s.owner = %(owner)s and (%(harness)s = '' or s.harness_id = %(harness)s)"
-                " and (%(before)s = '' or s.id < %(before)s) order by s.id desc limit %(limit)s",
+                sql.SQL(
+                    "select {} from session s {}"
+                    " where s.owner = %(owner)s and (%(harness)s = '' or s.harness_id = %(harness)s)"
+                    " and (%(before)s = '' or s.id < %(before)s) order by s.id desc limit %(limit)s"
+                ).format(OVERVIEW, OF_ITS_TURNS),
                 {"owner": owner, "harness": harness_id, "before": before, "limit": limit},
             )
         return tuple(overview_of(row) for row in found)
@@ -43,7 +47,9 @@ class PostgresSessions:
     async def overview(self, owner: str, session_id: str) -> Overview | None:
         async with self._database.read() as tx:
             row = await tx.fetch_one(
-                f"select {OVERVIEW} from session s {OF_ITS_TURNS} where s.id = %s and s.owner = %s",
+                sql.SQL("select {} from session s {} where s.id = %s and s.owner = %s").format(
+                    OVERVIEW, OF_ITS_TURNS
+                ),
                 (session_id, owner),
             )
         return None if row is None else overview_of(row)

@@ -1,5 +1,7 @@
 """Links of shared sessions, in Postgres."""
 
+from psycopg import sql
+
 from runner_service.domain.session_ports import Overview
 from runner_service.store.sessions import OF_ITS_TURNS, OVERVIEW, overview_of
 from service_kit.db.pool import Database
@@ -40,8 +42,10 @@ class PostgresShares:
     async def shared(self, link_sha256: bytes) -> Overview | None:
         async with self._database.read() as tx:
             row = await tx.fetch_one(
-                f"select {OVERVIEW} from share join session s on s.id = share.session_id {OF_ITS_TURNS}"
-                " where share.link_sha256 = %s",
+                sql.SQL(
+                    "select {} from share join session s on s.id = share.session_id {}"
+                    " where share.link_sha256 = %s"
+                ).format(OVERVIEW, OF_ITS_TURNS),
                 (link_sha256,),
             )
         return None if row is None else overview_of(row)
