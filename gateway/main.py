@@ -23,6 +23,7 @@ from gateway.clients import (
     audit,
     authz,
     consolidations,
+    feeds,
     files,
     groups,
     harnesses,
@@ -90,6 +91,7 @@ class Clients:
     responses: responses.ResponsesClient
     sessions: sessions.SessionsClient
     shares: shares.SharesClient
+    feeds: feeds.FeedsClient
     health: HealthClient
 
 
@@ -137,6 +139,7 @@ async def connected(settings: GatewaySettings) -> AsyncGenerator[Clients]:
             responses=responses.ResponsesClient(to_runner, patience),
             sessions=sessions.SessionsClient(to_runner),
             shares=shares.SharesClient(to_runner),
+            feeds=feeds.FeedsClient(to_runner, patience),
             health=HealthClient(to_authz),
         )
 
@@ -181,6 +184,7 @@ def application(settings: GatewaySettings, clients: Clients, rates: RateLimits) 
     memory_routes.grants(app, clients.authz)
     response_routes.routes(app, clients.responses, settings.stream_keepalive_s)
     session_routes.routes(app, clients.sessions, clients.responses)
+    session_routes.feeds(app, clients.harnesses, clients.feeds, settings.stream_keepalive_s)
     share_routes.routes(app, clients.shares)
     harness_routes.routes(app, clients.harnesses)
     harness_routes.starting_points(app, clients.harnesses)

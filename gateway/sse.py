@@ -24,16 +24,25 @@ _AHEAD: Final = 16
 _Queue = asyncio.Queue[list[Event] | None]
 
 
-def stream(events: AsyncGenerator[list[Event]], keepalive_s: float) -> StreamingResponse:
-    """The answer that carries ``events`` as they come, and a comment after each silence.
+def stream(
+    events: AsyncGenerator[list[Event]], keepalive_s: float, *, numbered: bool = True
+) -> StreamingResponse:
+    """The answer that carries ``events`` as they come, and a comment after each silence. ``numbered``: an event's number
+    is its id, after which the stream can be taken up again.
 
     The call behind ``events`` is given up as soon as the client is gone. When it breaks, the answer
     breaks off too, without its last chunk: a client takes that for what it is and resumes.
     """
-    return StreamingResponse(_lines(events, keepalive_s), headers=_HEADERS, media_type="text/event-stream")
+    return StreamingResponse(
+        _lines(events, keepalive_s, numbered), headers=_HEADERS, media_type="text/event-stream"
+    )
 
 
-async def _lines(events: AsyncGenerator[list[Event]], keepalive_s: float) -> AsyncGenerator[bytes]:
+async def _lines(
+    events: AsyncGenerator[list[Event]],
+    keepalive_s: float,
+    numbered: bool,
+) -> AsyncGenerator[bytes]:
     ready = _Queue(_AHEAD)
     # One task reads from first to last, so that the call behind it begins and ends in one context.
     reading = asyncio.create_task(_read(events, ready))
@@ -48,7 +57,7 @@ async def _lines(events: AsyncGenerator[list[Event]], keepalive_s: float) -> Asy
             if batch is None:
                 await reading
                 return
-            yield b"".join(_event(one) for one in batch)
+            yield b"".join(_event(one, numbered) for one in batch)
     finally:
         reading.cancel()
         reading.add_done_callback(_noted)
@@ -71,7 +80,8 @@ def _noted(reading: asyncio.Task[None]) -> None:
         reading.exception()
 
 
-def _event(event: Event) -> bytes:
+def _event(event: Event, numbered: bool) -> bytes:
     # A line break between two tokens would end the event; inside strings JSON has none.
     data = event.json.replace(b"\n", b" ") if b"\n" in event.json else event.json
-    return b"id: %d\ndata: %b\n\n" % (event.sequence_number, data)
+    name = b"id: %d\n" % event.sequence_number if numbered else b""
+    return b"%bdata: %b\n\n" % (name, data)

@@ -8,9 +8,13 @@ from importlib.metadata import version
 from typing import Final
 
 from protos.runner.v1.runner_pb2_grpc import add_HarnessesServicer_to_server, add_ResponsesServicer_to_server
-from protos.runner.v1.sessions_pb2_grpc import add_SessionsServicer_to_server, add_SharesServicer_to_server
+from protos.runner.v1.sessions_pb2_grpc import (
+    add_FeedsServicer_to_server,
+    add_SessionsServicer_to_server,
+    add_SharesServicer_to_server,
+)
 from runner_service.api.servicer import HarnessesServicer, ResponsesServicer, Tasks
-from runner_service.api.sessions import PUBLIC, SessionsServicer, SharesServicer
+from runner_service.api.sessions import PUBLIC, FeedsServicer, SessionsServicer, SharesServicer
 from runner_service.bases.scripted.base import ScriptedBase
 from runner_service.clients.authz import SAFE as AUTHZ_SAFE
 from runner_service.clients.authz import AuthzAccess
@@ -19,6 +23,7 @@ from runner_service.clients.memory import GrpcMemory
 from runner_service.clients.memory_tools import GrpcToolMemory
 from runner_service.clients.wakeups import RedisWakeups
 from runner_service.domain.accept import Accept, Gate
+from runner_service.domain.feed import Feed
 from runner_service.domain.follow import Follow
 from runner_service.domain.harnesses import Harnesses
 from runner_service.domain.memory_seam import Seam
@@ -52,7 +57,7 @@ from service_kit.rpc.client import ServicePassport, channel
 from service_kit.rpc.server import Wiring
 
 _SERVICES: Final = [
-    f"grovekeeper.runner.v1.{one}" for one in ("Harnesses", "Responses", "Sessions", "Shares")
+    f"grovekeeper.runner.v1.{one}" for one in ("Harnesses", "Responses", "Sessions", "Shares", "Feeds")
 ]
 
 
@@ -113,6 +118,7 @@ async def build(settings: Settings) -> AsyncGenerator[Wiring]:
         session_store = PostgresSessions(database)
         sessions = Sessions(session_store, responses, wakeups)
         shares = Shares((PostgresShares(database), session_store), sessions, responses, settings.token())
+        feed = Feed(session_store, harnesses, follow, clock)
         tasks = Tasks(accept, responses, sessions, follow)
 
         async def ready() -> bool:
@@ -128,6 +134,7 @@ async def build(settings: Settings) -> AsyncGenerator[Wiring]:
                 lambda server: add_ResponsesServicer_to_server(ResponsesServicer(tasks), server),
                 lambda server: add_SessionsServicer_to_server(SessionsServicer(sessions), server),
                 lambda server: add_SharesServicer_to_server(SharesServicer(shares), server),
+                lambda server: add_FeedsServicer_to_server(FeedsServicer(feed), server),
             ],
             service_names=_SERVICES,
             public_methods=PUBLIC,

@@ -16,7 +16,7 @@ from protos.runner.v1 import runner_pb2, runner_pb2_grpc
 from service_kit.errors import GroveError
 from service_kit.rpc.client import streaming
 
-__all__ = ["SAFE", "Patience", "Renew", "ResponsesClient"]
+__all__ = ["PAUSE_S", "SAFE", "Patience", "Renew", "ResponsesClient", "Trouble"]
 
 SAFE = tuple(
     f"grovekeeper.runner.v1.Responses/{method}"
@@ -24,7 +24,8 @@ SAFE = tuple(
 )
 """Methods that may be sent twice."""
 
-_PAUSE_S: Final = 0.2
+PAUSE_S: Final = 0.2
+"""Between two tries to follow what broke off."""
 _LONG_ENOUGH: Final = "grovekeeper_deadline"
 _PASSING: Final = frozenset({"grovekeeper_unavailable", _LONG_ENOUGH})
 
@@ -101,7 +102,7 @@ class ResponsesClient:
         live longer.
         """
         seen, ended, again = after, False, False
-        trouble = _Trouble(self._patience.broken_s)
+        trouble = Trouble(self._patience.broken_s)
         while True:
             trouble.tries()
             try:
@@ -118,7 +119,7 @@ class ResponsesClient:
             except GroveError as error:
                 trouble.met(error)
             again = True
-            await asyncio.sleep(_PAUSE_S)
+            await asyncio.sleep(PAUSE_S)
 
     async def _is_all_seen(self, response_id: str, nothing_came: bool, renew: Renew) -> bool:
         """Whether a follow that ended without the terminal event began after it; else the runner drains."""
@@ -157,7 +158,7 @@ class ResponsesClient:
                 raise
 
 
-class _Trouble:
+class Trouble:
     """How long a follow has been broken. An event ends it, and so does a call that held for long."""
 
     def __init__(self, patience_s: float) -> None:

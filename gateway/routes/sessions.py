@@ -1,17 +1,20 @@
-"""``/v1/sessions`` (UHP Sessions)."""
+"""``/v1/sessions`` and the live feed of a harness (UHP Sessions, Streaming)."""
 
 from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import Response
 
+from gateway.clients.feeds import FeedsClient
+from gateway.clients.harnesses import HarnessesClient
 from gateway.clients.responses import ResponsesClient
 from gateway.clients.sessions import SessionsClient
-from gateway.http import answer, query, raw_answer
+from gateway.http import answer, query, raw_answer, renewal
 from gateway.openapi import describe
 from gateway.schemas import responses as responses_schema
 from gateway.schemas import sessions as schema
+from gateway.sse import stream
 
-__all__ = ["routes"]
+__all__ = ["feeds", "routes"]
 
 _SESSION = "/v1/sessions/{session_id}"
 
@@ -48,3 +51,17 @@ def routes(on: FastAPI, sessions: SessionsClient, responses: ResponsesClient) ->
     async def delete_trace(session_id: str) -> Response:
         """The same by its older name."""
         return answer(await sessions.delete(session_id))
+
+
+def feeds(on: FastAPI, harnesses: HarnessesClient, live: FeedsClient, keepalive_s: float) -> None:
+    """What happens on a harness."""
+
+    @on.get(
+        "/v1/harnesses/{harness_id}/events",
+        openapi_extra=describe(None, also="text/event-stream"),
+    )
+    async def follow_harness(request: Request, harness_id: str) -> Response:
+        """The events of every task on a harness, as they happen; without an end."""
+        # A refusal is an answer of its own, before any stream begins.
+        await harnesses.get(harness_id)
+        return stream(live.follow(harness_id, renewal(request)), keepalive_s, numbered=False)

@@ -1,18 +1,25 @@
 """The RPCs of protos/runner/v1/sessions.proto: convert, call the use case, convert."""
 
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from datetime import UTC
 from typing import Any, Final
 
 from google.protobuf.timestamp_pb2 import Timestamp
 from grpc.aio import ServicerContext
 
 from protos.runner.v1 import sessions_pb2 as wire
+from protos.runner.v1.runner_pb2 import EventBatch
+from protos.runner.v1.sessions_pb2_grpc import FeedsServicer as FeedsBase
 from protos.runner.v1.sessions_pb2_grpc import SessionsServicer as SessionsBase
 from protos.runner.v1.sessions_pb2_grpc import SharesServicer as SharesBase
+from runner_service.api import convert
+from runner_service.domain.feed import Feed, TakenUp
 from runner_service.domain.session_ports import Overview
 from runner_service.domain.sessions import Sessions
 from runner_service.domain.shares import Shares
 
-__all__ = ["PUBLIC", "SessionsServicer", "SharesServicer"]
+__all__ = ["PUBLIC", "FeedsServicer", "SessionsServicer", "SharesServicer"]
 
 PUBLIC: Final = frozenset({"grovekeeper.runner.v1.Shares/OpenShare"})
 """Methods for whoever has a link: they need no passport."""
@@ -73,6 +80,32 @@ class SharesServicer(SharesBase):
         made.created_at.FromDatetime(view.session.created_at)
         made.updated_at.FromDatetime(view.session.updated_at)
         return made
+
+
+class FeedsServicer(FeedsBase):
+    """Harnesses, followed live."""
+
+    def __init__(self, feed: Feed) -> None:
+        self._feed: Feed = feed
+
+    async def FollowHarness(
+        self, request: wire.FollowHarnessRequest, context: Context
+    ) -> AsyncGenerator[wire.Fed]:
+        feed = self._feed.follow(request.harness_id, _taken_up(request))
+        async with aclosing(feed) as ready:
+            async for one in ready:
+                for batch in convert.batches(one.events) if one.events else (EventBatch(),):
+                    made = wire.Fed(
+                        response_id=one.response_id, session_id=one.session_id, events=batch.events
+                    )
+                    made.at.FromDatetime(one.at)
+                    yield made
+
+
+def _taken_up(request: wire.FollowHarnessRequest) -> TakenUp | None:
+    if not request.HasField("since"):
+        return None
+    return TakenUp(request.began.ToDatetime(UTC), request.since.ToDatetime(UTC), dict(request.positions))
 
 
 def _session(found: Overview) -> wire.Session:

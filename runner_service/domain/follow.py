@@ -32,6 +32,11 @@ class Follow:
         """End every stream soon: this process stops. Whoever follows comes back elsewhere."""
         self._closing = True
 
+    def check_open(self) -> None:
+        """``grovekeeper_unavailable`` once this process stops."""
+        if self._closing:
+            raise errors.GroveError("grovekeeper_unavailable", "The runner is stopping; follow again.")
+
     async def follow(self, response_id: str, after: int) -> AsyncGenerator[Sequence[Event]]:
         """Batches of events numbered above ``after``, up to and with the terminal one.
         ``response_not_found``, also once it is deleted; ``grovekeeper_unavailable`` when this process stops first.
@@ -65,8 +70,7 @@ class Follow:
                 and await self._store.followable(current_passport().principal, response_id) is None
             ):
                 raise errors.response_not_found()
-        if self._closing:
-            raise errors.GroveError("grovekeeper_unavailable", "The runner is stopping; follow again.")
+        self.check_open()
         fresh = _joined(await following.next(place.pause) or (), place.last)
         if fresh is None:
             place.behind = place.quiet = True

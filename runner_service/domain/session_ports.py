@@ -6,7 +6,7 @@ from typing import Protocol
 
 from runner_service.domain.model import Response, Status
 
-__all__ = ["Overview", "SessionStore", "ShareStore"]
+__all__ = ["Active", "Overview", "SessionStore", "ShareStore"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +21,15 @@ class Overview:
     status: Status
     created_at: datetime
     updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Active:
+    """A response that runs (``ended_at`` None), or ended lately."""
+
+    response_id: str
+    session_id: str
+    ended_at: datetime | None
 
 
 class SessionStore(Protocol):
@@ -40,6 +49,10 @@ class SessionStore(Protocol):
         """Kept responses with a higher id than ``after``, oldest first: at most ``limit``, fewer (but one) where they
         are large; and whether there are more.
         """
+        ...
+
+    async def active(self, owner: str, harness_id: str, since: datetime) -> tuple[Active, ...]:
+        """Responses of an owner on a harness that have not ended, or ended after ``since``; in the order they began."""
         ...
 
     async def last_status(self, session_id: str) -> Status | None:

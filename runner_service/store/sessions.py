@@ -1,12 +1,13 @@
 """Sessions as wholes, in Postgres: listed, read, and rid of what is to go."""
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Final
 
 from psycopg import sql
 
 from runner_service.domain.model import Response, Status
-from runner_service.domain.session_ports import Overview
+from runner_service.domain.session_ports import Active, Overview
 from runner_service.store import rows
 from service_kit.db.pool import Database
 from service_kit.db.tx import Row, Tx
@@ -65,6 +66,15 @@ class PostgresSessions:
                 (session_id, after, limit + 1, limit, _PAGE_BYTES),
             )
         return tuple(rows.response(row) for row in found), bool(found) and found[0]["found"] > len(found)
+
+    async def active(self, owner: str, harness_id: str, since: datetime) -> tuple[Active, ...]:
+        async with self._database.read() as tx:
+            found = await tx.fetch_all(
+                "select id, session_id, finished_at from response"
+                " where harness_id = %s and owner = %s and (finished_at is null or finished_at > %s) order by id",
+                (harness_id, owner, since),
+            )
+        return tuple(Active(row["id"], row["session_id"], row["finished_at"]) for row in found)
 
     async def last_status(self, session_id: str) -> Status | None:
         async with self._database.read() as tx:

@@ -20,6 +20,7 @@ from tests.e2e.runs import consolidated
 __all__ = [
     "ADMIN_ROUTES",
     "CLASSES",
+    "FEED_ROUTES",
     "HARNESS_ROUTES",
     "JOB_ROUTE",
     "LINK_ROUTES",
@@ -294,6 +295,9 @@ RESPONSE_ROUTES = (
 )
 """Routes that name a response or its session."""
 
+FEED_ROUTES = (_harness("GET", f"{_H}/events"),)
+"""Routes that are answered without an end: not to be called, but listened to."""
+
 LINK_ROUTES = (Route("GET", "/v1/shared/{share_id}", world=shared_session),)
 """Routes whose name is the secret: they open to whoever has it."""
 
@@ -342,6 +346,7 @@ CLASSES = {
     "OPERATE_ROUTE": (OPERATE_ROUTE,),
     "HARNESS_ROUTES": HARNESS_ROUTES,
     "RESPONSE_ROUTES": RESPONSE_ROUTES,
+    "FEED_ROUTES": FEED_ROUTES,
     "LINK_ROUTES": LINK_ROUTES,
     "OPEN_ROUTES": OPEN_ROUTES,
     "ADMIN_ROUTES": ADMIN_ROUTES,

@@ -41,12 +41,6 @@ def test_a_capability_that_is_not_advertised_has_no_addresses(alice: Person, cap
         refusal(alice.send(method, path.format(**names), {}), 404, "grovekeeper_not_found")
 
 
-@pytest.mark.requirement("SU-streaming-13")
-def test_what_belongs_to_no_capability_and_is_not_offered_is_404(alice: Person):
-    names = harness(alice)
-    refusal(alice.send("GET", f"{HARNESS}/events".format(**names)), 404, "grovekeeper_not_found")
-
-
 @pytest.mark.requirement("AR-2-02", "SU-tasks-17")
 @pytest.mark.parametrize(
     "part",

@@ -1,5 +1,6 @@
 """Sessions as a client meets them over HTTP: found again, read, shared, and deleted."""
 
+import json
 import re
 from collections.abc import Iterator
 from typing import Any, cast
@@ -8,8 +9,17 @@ import httpx
 import pytest
 
 from tests.e2e.caller import Json
+from tests.e2e.hidden import unknown, whole
 from tests.e2e.people import Person
-from tests.e2e.routes import HARNESS_ROUTES, LINK_ROUTES, OPEN_ROUTES, RESPONSE_ROUTES, call, shared_session
+from tests.e2e.routes import (
+    FEED_ROUTES,
+    HARNESS_ROUTES,
+    LINK_ROUTES,
+    OPEN_ROUTES,
+    RESPONSE_ROUTES,
+    call,
+    shared_session,
+)
 from tests.e2e.shapes import refusal
 
 CREDENTIAL = re.compile("auth|token|api_?key|secret|password|env|header|credential", re.IGNORECASE)
@@ -114,3 +124,28 @@ def test_a_link_goes_with_its_session_also_by_the_older_name(alice: Person):
     assert alice.delete(f"/v1/traces/{names['session_id']}")["deleted"] is True
     refusal(open_link(alice, f"/v1/shared/{names['share_id']}"), 404, "grovekeeper_not_found")
     refusal(alice.send("GET", f"/v1/sessions/{names['session_id']}"), 404, "session_not_found")
+
+
+@pytest.mark.requirement("SU-streaming-13", "SU-requests-11")
+def test_a_harness_is_followed_live_by_its_owner_and_is_unknown_to_others(alice: Person, bob: Person):
+    (route,) = FEED_ROUTES
+    names = route.world(alice)
+    nothing = unknown(names)
+    assert whole(call(bob, route, names), names) == whole(call(bob, route, nothing), nothing)
+    told: list[Json] = []
+    with alice.http.stream("GET", route.at(names)) as feed:
+        assert feed.headers["content-type"].startswith("text/event-stream")
+        asked: Json = {"input": "Reply with exactly: ok", "metadata": {"harness_id": names["harness_id"]}}
+        with Person(alice.url, alice.token) as same:
+            made = same.post("/v1/responses", asked)
+        for line in feed.iter_lines():
+            assert not line.startswith("id:")
+            if line.startswith("data: "):
+                told.append(json.loads(line.removeprefix("data: ")))
+            if told and told[-1]["type"] == "response.completed":
+                break
+    assert [one["sequence_number"] for one in told] == list(range(len(told)))
+    assert {(one["response_id"], one["session_id"]) for one in told} == {
+        (made["id"], made["metadata"]["session_id"])
+    }
+    assert told[-1]["response"] == made

@@ -24,47 +24,58 @@ _sym_db = _symbol_database.Default()
 
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 from protos.common.v1 import common_pb2 as protos_dot_common_dot_v1_dot_common__pb2
+from protos.runner.v1 import runner_pb2 as protos_dot_runner_dot_v1_dot_runner__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fprotos/runner/v1/sessions.proto\x12\x15grovekeeper.runner.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dprotos/common/v1/common.proto\"\xa8\x01\n\x07Session\x12\n\n\x02id\x18\x01 \x01(\t\x12\x12\n\nharness_id\x18\x02 \x01(\t\x12\r\n\x05title\x18\x03 \x01(\t\x12\x0e\n\x06status\x18\x04 \x01(\t\x12.\n\ncreated_at\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\nupdated_at\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"T\n\x13ListSessionsRequest\x12\x12\n\nharness_id\x18\x01 \x01(\t\x12)\n\x04page\x18\x02 \x01(\x0b\x32\x1b.grovekeeper.common.v1.Page\"]\n\x14ListSessionsResponse\x12\x30\n\x08sessions\x18\x01 \x03(\x0b\x32\x1e.grovekeeper.runner.v1.Session\x12\x13\n\x0bnext_cursor\x18\x02 \x01(\t\"\x1f\n\x11GetSessionRequest\x12\n\n\x02id\x18\x01 \x01(\t\"Q\n\x10ListTurnsRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12)\n\x04page\x18\x02 \x01(\x0b\x32\x1b.grovekeeper.common.v1.Page\"7\n\x11ListTurnsResponse\x12\r\n\x05turns\x18\x01 \x03(\x0c\x12\x13\n\x0bnext_cursor\x18\x02 \x01(\t\"\"\n\x14\x44\x65leteSessionRequest\x12\n\n\x02id\x18\x01 \x01(\t\"#\n\x15\x44\x65leteSessionResponse\x12\n\n\x02id\x18\x01 \x01(\t\")\n\x13ShareSessionRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\"%\n\x0fGetShareRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\"(\n\x12RevokeShareRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\")\n\x13RevokeShareResponse\x12\x12\n\nsession_id\x18\x01 \x01(\t\"\x13\n\x05Share\x12\n\n\x02id\x18\x01 \x01(\t\"O\n\x10OpenShareRequest\x12\x10\n\x08share_id\x18\x01 \x01(\t\x12)\n\x04page\x18\x02 \x01(\x0b\x32\x1b.grovekeeper.common.v1.Page\"\x9f\x01\n\nSharedView\x12\r\n\x05title\x18\x01 \x01(\t\x12.\n\ncreated_at\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\nupdated_at\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\r\n\x05turns\x18\x04 \x03(\x0c\x12\x13\n\x0bnext_cursor\x18\x05 \x01(\t2\x97\x03\n\x08Sessions\x12g\n\x0cListSessions\x12*.grovekeeper.runner.v1.ListSessionsRequest\x1a+.grovekeeper.runner.v1.ListSessionsResponse\x12V\n\nGetSession\x12(.grovekeeper.runner.v1.GetSessionRequest\x1a\x1e.grovekeeper.runner.v1.Session\x12^\n\tListTurns\x12\'.grovekeeper.runner.v1.ListTurnsRequest\x1a(.grovekeeper.runner.v1.ListTurnsResponse\x12j\n\rDeleteSession\x12+.grovekeeper.runner.v1.DeleteSessionRequest\x1a,.grovekeeper.runner.v1.DeleteSessionResponse2\xf3\x02\n\x06Shares\x12X\n\x0cShareSession\x12*.grovekeeper.runner.v1.ShareSessionRequest\x1a\x1c.grovekeeper.runner.v1.Share\x12P\n\x08GetShare\x12&.grovekeeper.runner.v1.GetShareRequest\x1a\x1c.grovekeeper.runner.v1.Share\x12\x64\n\x0bRevokeShare\x12).grovekeeper.runner.v1.RevokeShareRequest\x1a*.grovekeeper.runner.v1.RevokeShareResponse\x12W\n\tOpenShare\x12\'.grovekeeper.runner.v1.OpenShareRequest\x1a!.grovekeeper.runner.v1.SharedViewb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fprotos/runner/v1/sessions.proto\x12\x15grovekeeper.runner.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dprotos/common/v1/common.proto\x1a\x1dprotos/runner/v1/runner.proto\"\xa8\x01\n\x07Session\x12\n\n\x02id\x18\x01 \x01(\t\x12\x12\n\nharness_id\x18\x02 \x01(\t\x12\r\n\x05title\x18\x03 \x01(\t\x12\x0e\n\x06status\x18\x04 \x01(\t\x12.\n\ncreated_at\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\nupdated_at\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"T\n\x13ListSessionsRequest\x12\x12\n\nharness_id\x18\x01 \x01(\t\x12)\n\x04page\x18\x02 \x01(\x0b\x32\x1b.grovekeeper.common.v1.Page\"]\n\x14ListSessionsResponse\x12\x30\n\x08sessions\x18\x01 \x03(\x0b\x32\x1e.grovekeeper.runner.v1.Session\x12\x13\n\x0bnext_cursor\x18\x02 \x01(\t\"\x1f\n\x11GetSessionRequest\x12\n\n\x02id\x18\x01 \x01(\t\"Q\n\x10ListTurnsRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12)\n\x04page\x18\x02 \x01(\x0b\x32\x1b.grovekeeper.common.v1.Page\"7\n\x11ListTurnsResponse\x12\r\n\x05turns\x18\x01 \x03(\x0c\x12\x13\n\x0bnext_cursor\x18\x02 \x01(\t\"\"\n\x14\x44\x65leteSessionRequest\x12\n\n\x02id\x18\x01 \x01(\t\"#\n\x15\x44\x65leteSessionResponse\x12\n\n\x02id\x18\x01 \x01(\t\")\n\x13ShareSessionRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\"%\n\x0fGetShareRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\"(\n\x12RevokeShareRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\")\n\x13RevokeShareResponse\x12\x12\n\nsession_id\x18\x01 \x01(\t\"\x13\n\x05Share\x12\n\n\x02id\x18\x01 \x01(\t\"O\n\x10OpenShareRequest\x12\x10\n\x08share_id\x18\x01 \x01(\t\x12)\n\x04page\x18\x02 \x01(\x0b\x32\x1b.grovekeeper.common.v1.Page\"\x9f\x01\n\nSharedView\x12\r\n\x05title\x18\x01 \x01(\t\x12.\n\ncreated_at\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\nupdated_at\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\r\n\x05turns\x18\x04 \x03(\x0c\x12\x13\n\x0bnext_cursor\x18\x05 \x01(\t\"\x81\x02\n\x14\x46ollowHarnessRequest\x12\x12\n\nharness_id\x18\x01 \x01(\t\x12)\n\x05\x62\x65gan\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12)\n\x05since\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12M\n\tpositions\x18\x04 \x03(\x0b\x32:.grovekeeper.runner.v1.FollowHarnessRequest.PositionsEntry\x1a\x30\n\x0ePositionsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"\x84\x01\n\x03\x46\x65\x64\x12&\n\x02\x61t\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x13\n\x0bresponse_id\x18\x02 \x01(\t\x12\x12\n\nsession_id\x18\x03 \x01(\t\x12,\n\x06\x65vents\x18\x04 \x03(\x0b\x32\x1c.grovekeeper.runner.v1.Event2\x97\x03\n\x08Sessions\x12g\n\x0cListSessions\x12*.grovekeeper.runner.v1.ListSessionsRequest\x1a+.grovekeeper.runner.v1.ListSessionsResponse\x12V\n\nGetSession\x12(.grovekeeper.runner.v1.GetSessionRequest\x1a\x1e.grovekeeper.runner.v1.Session\x12^\n\tListTurns\x12\'.grovekeeper.runner.v1.ListTurnsRequest\x1a(.grovekeeper.runner.v1.ListTurnsResponse\x12j\n\rDeleteSession\x12+.grovekeeper.runner.v1.DeleteSessionRequest\x1a,.grovekeeper.runner.v1.DeleteSessionResponse2\xf3\x02\n\x06Shares\x12X\n\x0cShareSession\x12*.grovekeeper.runner.v1.ShareSessionRequest\x1a\x1c.grovekeeper.runner.v1.Share\x12P\n\x08GetShare\x12&.grovekeeper.runner.v1.GetShareRequest\x1a\x1c.grovekeeper.runner.v1.Share\x12\x64\n\x0bRevokeShare\x12).grovekeeper.runner.v1.RevokeShareRequest\x1a*.grovekeeper.runner.v1.RevokeShareResponse\x12W\n\tOpenShare\x12\'.grovekeeper.runner.v1.OpenShareRequest\x1a!.grovekeeper.runner.v1.SharedView2c\n\x05\x46\x65\x65\x64s\x12Z\n\rFollowHarness\x12+.grovekeeper.runner.v1.FollowHarnessRequest\x1a\x1a.grovekeeper.runner.v1.Fed0\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'protos.runner.v1.sessions_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_SESSION']._serialized_start=123
-  _globals['_SESSION']._serialized_end=291
-  _globals['_LISTSESSIONSREQUEST']._serialized_start=293
-  _globals['_LISTSESSIONSREQUEST']._serialized_end=377
-  _globals['_LISTSESSIONSRESPONSE']._serialized_start=379
-  _globals['_LISTSESSIONSRESPONSE']._serialized_end=472
-  _globals['_GETSESSIONREQUEST']._serialized_start=474
-  _globals['_GETSESSIONREQUEST']._serialized_end=505
-  _globals['_LISTTURNSREQUEST']._serialized_start=507
-  _globals['_LISTTURNSREQUEST']._serialized_end=588
-  _globals['_LISTTURNSRESPONSE']._serialized_start=590
-  _globals['_LISTTURNSRESPONSE']._serialized_end=645
-  _globals['_DELETESESSIONREQUEST']._serialized_start=647
-  _globals['_DELETESESSIONREQUEST']._serialized_end=681
-  _globals['_DELETESESSIONRESPONSE']._serialized_start=683
-  _globals['_DELETESESSIONRESPONSE']._serialized_end=718
-  _globals['_SHARESESSIONREQUEST']._serialized_start=720
-  _globals['_SHARESESSIONREQUEST']._serialized_end=761
-  _globals['_GETSHAREREQUEST']._serialized_start=763
-  _globals['_GETSHAREREQUEST']._serialized_end=800
-  _globals['_REVOKESHAREREQUEST']._serialized_start=802
-  _globals['_REVOKESHAREREQUEST']._serialized_end=842
-  _globals['_REVOKESHARERESPONSE']._serialized_start=844
-  _globals['_REVOKESHARERESPONSE']._serialized_end=885
-  _globals['_SHARE']._serialized_start=887
-  _globals['_SHARE']._serialized_end=906
-  _globals['_OPENSHAREREQUEST']._serialized_start=908
-  _globals['_OPENSHAREREQUEST']._serialized_end=987
-  _globals['_SHAREDVIEW']._serialized_start=990
-  _globals['_SHAREDVIEW']._serialized_end=1149
-  _globals['_SESSIONS']._serialized_start=1152
-  _globals['_SESSIONS']._serialized_end=1559
-  _globals['_SHARES']._serialized_start=1562
-  _globals['_SHARES']._serialized_end=1933
+  _globals['_FOLLOWHARNESSREQUEST_POSITIONSENTRY']._loaded_options = None
+  _globals['_FOLLOWHARNESSREQUEST_POSITIONSENTRY']._serialized_options = b'8\001'
+  _globals['_SESSION']._serialized_start=154
+  _globals['_SESSION']._serialized_end=322
+  _globals['_LISTSESSIONSREQUEST']._serialized_start=324
+  _globals['_LISTSESSIONSREQUEST']._serialized_end=408
+  _globals['_LISTSESSIONSRESPONSE']._serialized_start=410
+  _globals['_LISTSESSIONSRESPONSE']._serialized_end=503
+  _globals['_GETSESSIONREQUEST']._serialized_start=505
+  _globals['_GETSESSIONREQUEST']._serialized_end=536
+  _globals['_LISTTURNSREQUEST']._serialized_start=538
+  _globals['_LISTTURNSREQUEST']._serialized_end=619
+  _globals['_LISTTURNSRESPONSE']._serialized_start=621
+  _globals['_LISTTURNSRESPONSE']._serialized_end=676
+  _globals['_DELETESESSIONREQUEST']._serialized_start=678
+  _globals['_DELETESESSIONREQUEST']._serialized_end=712
+  _globals['_DELETESESSIONRESPONSE']._serialized_start=714
+  _globals['_DELETESESSIONRESPONSE']._serialized_end=749
+  _globals['_SHARESESSIONREQUEST']._serialized_start=751
+  _globals['_SHARESESSIONREQUEST']._serialized_end=792
+  _globals['_GETSHAREREQUEST']._serialized_start=794
+  _globals['_GETSHAREREQUEST']._serialized_end=831
+  _globals['_REVOKESHAREREQUEST']._serialized_start=833
+  _globals['_REVOKESHAREREQUEST']._serialized_end=873
+  _globals['_REVOKESHARERESPONSE']._serialized_start=875
+  _globals['_REVOKESHARERESPONSE']._serialized_end=916
+  _globals['_SHARE']._serialized_start=918
+  _globals['_SHARE']._serialized_end=937
+  _globals['_OPENSHAREREQUEST']._serialized_start=939
+  _globals['_OPENSHAREREQUEST']._serialized_end=1018
+  _globals['_SHAREDVIEW']._serialized_start=1021
+  _globals['_SHAREDVIEW']._serialized_end=1180
+  _globals['_FOLLOWHARNESSREQUEST']._serialized_start=1183
+  _globals['_FOLLOWHARNESSREQUEST']._serialized_end=1440
+  _globals['_FOLLOWHARNESSREQUEST_POSITIONSENTRY']._serialized_start=1392
+  _globals['_FOLLOWHARNESSREQUEST_POSITIONSENTRY']._serialized_end=1440
+  _globals['_FED']._serialized_start=1443
+  _globals['_FED']._serialized_end=1575
+  _globals['_SESSIONS']._serialized_start=1578
+  _globals['_SESSIONS']._serialized_end=1985
+  _globals['_SHARES']._serialized_start=1988
+  _globals['_SHARES']._serialized_end=2359
+  _globals['_FEEDS']._serialized_start=2361
+  _globals['_FEEDS']._serialized_end=2460
 # @@protoc_insertion_point(module_scope)

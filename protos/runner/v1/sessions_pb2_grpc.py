@@ -435,3 +435,77 @@ class Shares:
             timeout,
             metadata,
             _registered_method=True)
+
+
+class FeedsStub:
+    """Missing associated documentation comment in .proto file."""
+
+    def __init__(self, channel):
+        """Constructor.
+
+        Args:
+            channel: A grpc.Channel.
+        """
+        self.FollowHarness = channel.unary_stream(
+                '/grovekeeper.runner.v1.Feeds/FollowHarness',
+                request_serializer=protos_dot_runner_dot_v1_dot_sessions__pb2.FollowHarnessRequest.SerializeToString,
+                response_deserializer=protos_dot_runner_dot_v1_dot_sessions__pb2.Fed.FromString,
+                _registered_method=True)
+
+
+class FeedsServicer:
+    """Missing associated documentation comment in .proto file."""
+
+    def FollowHarness(self, request, context):
+        """The events of every response of the caller's on a harness: those that run, from their first, and those that begin
+        later. Has no end. Errors: harness_not_found, also once it is deleted.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+
+def add_FeedsServicer_to_server(servicer, server):
+    rpc_method_handlers = {
+            'FollowHarness': grpc.unary_stream_rpc_method_handler(
+                    servicer.FollowHarness,
+                    request_deserializer=protos_dot_runner_dot_v1_dot_sessions__pb2.FollowHarnessRequest.FromString,
+                    response_serializer=protos_dot_runner_dot_v1_dot_sessions__pb2.Fed.SerializeToString,
+            ),
+    }
+    generic_handler = grpc.method_handlers_generic_handler(
+            'grovekeeper.runner.v1.Feeds', rpc_method_handlers)
+    server.add_generic_rpc_handlers((generic_handler,))
+    server.add_registered_method_handlers('grovekeeper.runner.v1.Feeds', rpc_method_handlers)
+
+
+ # This class is part of an EXPERIMENTAL API.
+class Feeds:
+    """Missing associated documentation comment in .proto file."""
+
+    @staticmethod
+    def FollowHarness(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/grovekeeper.runner.v1.Feeds/FollowHarness',
+            protos_dot_runner_dot_v1_dot_sessions__pb2.FollowHarnessRequest.SerializeToString,
+            protos_dot_runner_dot_v1_dot_sessions__pb2.Fed.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)

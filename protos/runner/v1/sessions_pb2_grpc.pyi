@@ -161,3 +161,34 @@ class SharesServicer(metaclass=_abc_1.ABCMeta):
         """What a link shows, for whoever has it: needs no passport. Errors: grovekeeper_not_found, invalid_input (cursor)."""
 
 def add_SharesServicer_to_server(servicer: SharesServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
+
+class FeedsStub:
+    @_typing.overload
+    def __new__(cls, channel: _grpc.Channel) -> _Self: ...
+    @_typing.overload
+    def __new__(cls, channel: _aio.Channel) -> FeedsAsyncStub: ...
+    FollowHarness: _grpc.UnaryStreamMultiCallable[_sessions_pb2.FollowHarnessRequest, _sessions_pb2.Fed]
+    """The events of every response of the caller's on a harness: those that run, from their first, and those that begin
+    later. Has no end. Errors: harness_not_found, also once it is deleted.
+    """
+
+@_typing.type_check_only
+class FeedsAsyncStub(FeedsStub):
+    def __init__(self, channel: _aio.Channel) -> None: ...
+    FollowHarness: _aio.UnaryStreamMultiCallable[_sessions_pb2.FollowHarnessRequest, _sessions_pb2.Fed]  # type: ignore[assignment]
+    """The events of every response of the caller's on a harness: those that run, from their first, and those that begin
+    later. Has no end. Errors: harness_not_found, also once it is deleted.
+    """
+
+class FeedsServicer(metaclass=_abc_1.ABCMeta):
+    @_abc_1.abstractmethod
+    def FollowHarness(
+        self,
+        request: _sessions_pb2.FollowHarnessRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_sessions_pb2.Fed], _abc.AsyncIterator[_sessions_pb2.Fed]]:
+        """The events of every response of the caller's on a harness: those that run, from their first, and those that begin
+        later. Has no end. Errors: harness_not_found, also once it is deleted.
+        """
+
+def add_FeedsServicer_to_server(servicer: FeedsServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -22,7 +22,7 @@ from protos.memory.v1.memory_pb2_grpc import MemoriesStub, RecordsStub
 from protos.memory.v1.queries_pb2_grpc import QueriesStub
 from protos.runner.v1 import runner_pb2 as wire
 from protos.runner.v1.runner_pb2_grpc import HarnessesStub, ResponsesStub
-from protos.runner.v1.sessions_pb2_grpc import SessionsStub, SharesStub
+from protos.runner.v1.sessions_pb2_grpc import FeedsStub, SessionsStub, SharesStub
 from provider_workers.main import build as build_provider
 from provider_workers.settings import Settings as ProviderSettings
 from runner_service.main import build
@@ -95,6 +95,7 @@ class Runner:
         self.harnesses = HarnessesStub(self._channel)
         self.responses = ResponsesStub(self._channel)
         self.sessions = SessionsStub(self._channel)
+        self.feeds = FeedsStub(self._channel)
         self.shares = SharesStub(self._channel)
 
     async def close(self) -> None:
