@@ -65,7 +65,7 @@ def _numbers(spelled: bytes) -> dict[str, int]:
     if not isinstance(read, dict):
         return {}
     items = cast("dict[str, object]", read).items()
-    return {name: value for name, value in items if isinstance(value, int) and value >= 0}
+    return {name: value for name, value in items if type(value) is int and value >= 0}
 
 
 def _first(found: Mapping[Place, bytes], places: Iterable[Place]) -> str:

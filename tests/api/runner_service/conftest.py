@@ -1,12 +1,15 @@
 from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 
+import httpx
 import pytest
 from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+from runner_service.loopback.server import listening
+from runner_service.relay.server import RelayServer
 from tests.api.runner_service.cluster import (
     Keys,
     Memories,
@@ -16,6 +19,7 @@ from tests.api.runner_service.cluster import (
     runner_settings,
     whole,
 )
+from tests.api.runner_service.relaying import upstreams
 from tests.fixtures.model_stub import ModelStub, model_stub
 
 
@@ -29,6 +33,19 @@ async def stub() -> AsyncGenerator[ModelStub]:
     """A model's endpoint."""
     async with model_stub() as made:
         yield made
+
+
+@pytest.fixture
+async def relay(stub: ModelStub) -> AsyncGenerator[RelayServer]:
+    made = RelayServer(upstreams(stub), idle_s=5)
+    async with listening("127.0.0.1:0") as loopback, made.serving(loopback):
+        yield made
+
+
+@pytest.fixture
+async def http() -> AsyncGenerator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(timeout=10, trust_env=False) as client:
+        yield client
 
 
 @pytest.fixture

@@ -3,59 +3,17 @@
 import asyncio
 import json
 import logging
-from collections.abc import AsyncGenerator
 
 import httpx
 import pytest
 
-from runner_service.domain.model import Budgets, Failure, ModelCalls, RelayAccess, Usage
+from runner_service.domain.model import Budgets, Failure, ModelCalls, Usage
 from runner_service.loopback.server import listening
 from runner_service.relay.apis import APIS
 from runner_service.relay.server import RelayServer
 from runner_service.relay.upstream import Upstream
+from tests.api.runner_service.relaying import KEY, KINDS, PATHS, asking, opened, post, upstreams
 from tests.fixtures.model_stub import Answer, ModelStub
-
-KEY = "sk-secret-of-the-server"
-KINDS = ("anthropic", "responses", "chat")
-PATHS = {kind: APIS[kind].generate.removeprefix(APIS[kind].prefix) for kind in KINDS}
-
-
-def upstreams(stub: ModelStub, *models: str) -> list[Upstream]:
-    urls = {"anthropic": stub.root, "responses": stub.url, "chat": stub.url}
-    return [Upstream(APIS[kind], urls[kind], KEY, models) for kind in KINDS]
-
-
-@pytest.fixture
-async def relay(stub: ModelStub) -> AsyncGenerator[RelayServer]:
-    made = RelayServer(upstreams(stub), idle_s=5)
-    async with listening("127.0.0.1:0") as loopback, made.serving(loopback):
-        yield made
-
-
-@pytest.fixture
-async def http() -> AsyncGenerator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(timeout=10, trust_env=False) as client:
-        yield client
-
-
-def asking(*, stream: bool = True, model: str = "stub-1") -> bytes:
-    """A body that is the same byte for byte only if nobody wrote it anew."""
-    return b'{ "model":"%b" ,"stream":%b, "messages": [ ],"\xc3\xa9":1.10 }' % (
-        model.encode(),
-        b"true" if stream else b"false",
-    )
-
-
-async def post(
-    http: httpx.AsyncClient, access: RelayAccess, kind: str, body: bytes, path: str = ""
-) -> httpx.Response:
-    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {access.token}"}
-    return await http.post(access.url(kind) + (path or PATHS[kind]), content=body, headers=headers)
-
-
-def opened(relay: RelayServer, response_id: str = "resp_1"):
-    return relay.open("hsess_1", response_id, "stub-1")
-
 
 ANSWER = Answer(
     "Hello, world.", calls=[("look", '{"for":"it"}')], reasoning="Let me see.", usage=(20, 9), cached=3
