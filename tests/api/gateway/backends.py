@@ -13,7 +13,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from protos.authz.v1 import authz_pb2, authz_pb2_grpc
 from protos.memory.v1 import consolidations_pb2_grpc, memory_pb2_grpc, snapshots_pb2_grpc, types_pb2_grpc
-from protos.runner.v1 import runner_pb2, runner_pb2_grpc, sessions_pb2_grpc
+from protos.runner.v1 import runner_pb2, runner_pb2_grpc, sessions_pb2, sessions_pb2_grpc
 from runner_service.api.sessions import PUBLIC as SHARES_PUBLIC
 from service_kit.errors import GroveError
 from service_kit.identity import Passport, PassportSigner, current_passport, generate_keys
@@ -49,6 +49,9 @@ class Script:
     )
     authentications: int = 0
     sources: list[str] = field(default_factory=list[str])
+    fed: list[list[sessions_pb2.Fed] | GroveError] = field(
+        default_factory=list[list[sessions_pb2.Fed] | GroveError]
+    )
     events: dict[str, "Events"] = field(default_factory=dict[str, "Events"])
 
     def reset(self) -> None:
@@ -56,6 +59,7 @@ class Script:
         fresh = Script()
         self.answers, self.calls, self.tokens = fresh.answers, fresh.calls, fresh.tokens
         self.authentications, self.sources, self.events = 0, fresh.sources, fresh.events
+        self.fed = fresh.fed
 
     def answer(self, method: str, request: Any) -> Any:
         self.calls.append(Call(method, request, current_passport()))
@@ -196,6 +200,23 @@ def _responses(script: Script) -> Any:
     return Following()
 
 
+def _feeds(script: Script) -> Any:
+    class Feeds(sessions_pb2_grpc.FeedsServicer):
+        """Tells the script's parts of a feed, a call after the other; each breaks off at its end."""
+
+        async def FollowHarness(self, request: Any, context: Any) -> AsyncGenerator[Any]:  # noqa: N802
+            script.calls.append(Call("FollowHarness", request, current_passport()))
+            part = script.fed.pop(0) if script.fed else None
+            if isinstance(part, GroveError):
+                raise part
+            for one in part or ():
+                yield one
+            if part is None:
+                await asyncio.Event().wait()
+
+    return Feeds()
+
+
 def _shares(script: Script) -> Any:
     class Shares(_scripted(sessions_pb2_grpc.SharesServicer, script).__class__):
         """Opens links for nobody in particular."""
@@ -243,6 +264,7 @@ async def served(script: Script, folder: Path) -> AsyncGenerator[str]:
         ),
         (runner_pb2_grpc.add_ResponsesServicer_to_server, _responses(script)),
         (sessions_pb2_grpc.add_SharesServicer_to_server, _shares(script)),
+        (sessions_pb2_grpc.add_FeedsServicer_to_server, _feeds(script)),
     ]
 
     def register(grpc_server: grpc.aio.Server) -> None:
