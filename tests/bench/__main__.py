@@ -26,6 +26,7 @@ from tests.bench.figures import (
     recall,
     recall_scale,
     records,
+    relay,
     turns,
 )
 from tests.bench.floors import running
@@ -39,6 +40,7 @@ _MEASURES: Final[dict[str, tuple[Measure, float]]] = {
     "memory_get": (gateway.memory_get, 30),
     "turns": (turns.overhead, 30),
     "events": (turns.events, 30),
+    "relay": (relay.relay, 30),
     "embedding": (embedding.embed, 20),
     "recall": (recall.recall, 110),
     "recall_scale": (recall_scale.recall_scale, 400),

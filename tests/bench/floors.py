@@ -5,8 +5,11 @@ import sys
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from typing import Final
 
-__all__ = ["Floors", "running"]
+__all__ = ["Floors", "process", "running"]
+
+_FLOOR: Final = "tests.bench.floor_server"
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,17 +22,18 @@ class Floors:
 
 
 @asynccontextmanager
-async def _process(*arguments: str) -> AsyncGenerator[tuple[int, int]]:
+async def process(module: str, *arguments: str) -> AsyncGenerator[tuple[str, int]]:
+    """A process of its own for the length of the block; yields the first line it says, and its id."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tests.bench.floor_server", *arguments, stdout=asyncio.subprocess.PIPE
+        sys.executable, "-m", module, *arguments, stdout=asyncio.subprocess.PIPE
     )
     try:
         if process.stdout is None:
             raise RuntimeError("no standard output")
         line = await asyncio.wait_for(process.stdout.readline(), 30)
         if not line:
-            raise RuntimeError(f"the floor {arguments[0]} did not start")
-        yield int(line), process.pid
+            raise RuntimeError(f"{module} {arguments[0]} did not start")
+        yield line.decode().strip(), process.pid
     finally:
         if process.returncode is None:
             process.terminate()
@@ -44,7 +48,7 @@ async def _process(*arguments: str) -> AsyncGenerator[tuple[int, int]]:
 async def running() -> AsyncGenerator[Floors]:
     """Both floors, for the length of the block."""
     async with AsyncExitStack() as stack:
-        port, rpc_pid = await stack.enter_async_context(_process("rpc"))
+        port, rpc_pid = await stack.enter_async_context(process(_FLOOR, "rpc"))
         rpc = f"127.0.0.1:{port}"
-        http_port, http_pid = await stack.enter_async_context(_process("http", rpc))
-        yield Floors(rpc, http_port, (rpc_pid, http_pid))
+        http_port, http_pid = await stack.enter_async_context(process(_FLOOR, "http", rpc))
+        yield Floors(rpc, int(http_port), (rpc_pid, http_pid))
