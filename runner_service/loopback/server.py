@@ -37,7 +37,8 @@ class Loopback:
         """ASGI."""
         if scope["type"] != "http":
             return
-        door = self._doors.get(str(scope["path"]).split("/", 2)[1])
+        # A path may be "*", which begins with no slash.
+        door = self._doors.get(str(scope["path"]).removeprefix("/").partition("/")[0])
         if door is None:
             await refuse(send, 404)
             return

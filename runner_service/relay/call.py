@@ -16,7 +16,7 @@ from runner_service.relay import measures
 from runner_service.relay.ledger import Called
 from runner_service.relay.measures import CallMeasure
 from runner_service.relay.reading import Reading
-from runner_service.relay.turn import Turn
+from runner_service.relay.turn import Turn, cut
 from runner_service.relay.upstream import Headers, Upstream, for_agent, for_upstream
 
 __all__ = ["Call"]
@@ -260,7 +260,7 @@ async def _heeding(receive: Receive, deadline: asyncio.Timeout) -> AsyncGenerato
     async def watch() -> None:
         while (await receive())["type"] != "http.disconnect":
             pass
-        deadline.reschedule(asyncio.get_running_loop().time())
+        cut(deadline)
 
     watching = asyncio.create_task(watch())
     try:

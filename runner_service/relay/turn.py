@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -10,12 +10,14 @@ from opentelemetry import context as otel_context
 
 from runner_service.relay.ledger import Ledger
 
-__all__ = ["Turn"]
+__all__ = ["Turn", "cut"]
 
 _AT_ONCE: Final = 16
 """Calls of one turn at a time; others wait. An agent with parallel helpers makes a dozen."""
 _BODIES: Final = 2
 """Of them, those whose body is here: on its way to the endpoint, and not yet with it."""
+_END_S: Final = 5.0
+"""How long a turn waits for calls that were cut off."""
 
 
 @dataclass(slots=True)
@@ -49,8 +51,14 @@ class Turn:
 
     async def end(self) -> None:
         """Cut off what still runs, and wait until what it cost is known."""
-        now = asyncio.get_running_loop().time()
         for deadline in tuple(self._running):
-            deadline.reschedule(now)
+            cut(deadline)
         if self._running:
-            await self._idle.wait()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._idle.wait(), _END_S)
+
+
+def cut(deadline: asyncio.Timeout) -> None:
+    """End now what runs under ``deadline``; what is ending already is left to it."""
+    if not deadline.expired():
+        deadline.reschedule(asyncio.get_running_loop().time())
