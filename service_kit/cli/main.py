@@ -42,6 +42,8 @@ audit_app: Final = typer.Typer(no_args_is_help=True, help="Read what was changed
 app.add_typer(audit_app, name="audit")
 jobs_app: Final = typer.Typer(no_args_is_help=True, help="See the background work of memories, and retry it.")
 app.add_typer(jobs_app, name="jobs")
+base_app: Final = typer.Typer(no_args_is_help=True, help="Install agents that are programs of their own.")
+app.add_typer(base_app, name="base")
 
 _Group = Annotated[str, typer.Argument(metavar="GROUP", help="Its name; the kind group: may be left out.")]
 _Principals = Annotated[
@@ -289,6 +291,26 @@ def retry_job(job: Annotated[str, typer.Argument(metavar="ID", help="A job that 
     from service_kit.cli import jobs  # noqa: PLC0415 - see above
 
     print(jobs.retry(UpSettings.load(), job))
+
+
+@base_app.command("install")
+def install_base(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="One that `grove base list` names.")],
+    timeout: Annotated[float, typer.Option(metavar="SECONDS", min=1, help="Longest time for npm.")] = 600.0,
+) -> None:
+    """Install an agent from npm, exactly the locked version, without its install scripts, into GROVE_HOME."""
+    from service_kit.cli import bases  # noqa: PLC0415 - see above
+
+    for line in bases.install(UpSettings.load(), name, timeout):
+        _say(line)
+
+
+@base_app.command("list")
+def list_bases() -> None:
+    """List the agents that can be installed, and whether each is and runs."""
+    from service_kit.cli import bases  # noqa: PLC0415 - see above
+
+    _table(bases.listed(UpSettings.load()))
 
 
 def _lines(lines: Iterable[str]) -> None:
