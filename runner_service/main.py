@@ -29,7 +29,7 @@ from runner_service.domain.harnesses import Harnesses
 from runner_service.domain.memory_seam import Seam
 from runner_service.domain.model import Budgets
 from runner_service.domain.observe import Observe
-from runner_service.domain.ports import Base
+from runner_service.domain.ports import Base, Relay
 from runner_service.domain.reconcile import Reconciler
 from runner_service.domain.responses import Responses
 from runner_service.domain.sessions import Sessions
@@ -37,6 +37,7 @@ from runner_service.domain.shares import Shares
 from runner_service.domain.turns import Turns
 from runner_service.domain.worker import Pace, Worker
 from runner_service.loopback.server import listening
+from runner_service.programs import programs
 from runner_service.relay.apis import APIS
 from runner_service.relay.server import RelayServer
 from runner_service.relay.upstream import Upstream
@@ -81,12 +82,12 @@ async def build(settings: Settings) -> AsyncGenerator[Wiring]:
         jobs = Jobs("runner", settings, identity=service.as_service)
         harness_store, response_store = PostgresHarnesses(database), PostgresResponses(database)
         turn_store = PostgresTurns(database, jobs, _keeping(settings))
-        bases = await _bases(settings, stack)
         seam = Seam(access, memory)
         tool_memory = GrpcToolMemory(memory_channel)
         tools = ToolServer(access, tool_memory, version("grovekeeper"))
         relay = RelayServer(_upstreams(settings), settings.relay_idle_s)
         await stack.enter_async_context(_served(settings, tools, relay))
+        bases = await _bases(settings, stack, relay)
         jobs.task(OBSERVE, Observe(turn_store, (harness_store, response_store), access, memory).run)
 
         gate = Gate(settings.runner_queue_limit)
@@ -144,7 +145,7 @@ async def build(settings: Settings) -> AsyncGenerator[Wiring]:
         )
 
 
-async def _bases(settings: Settings, stack: AsyncExitStack) -> dict[str, Base]:
+async def _bases(settings: Settings, stack: AsyncExitStack, relay: Relay) -> dict[str, Base]:
     """The bases this server offers: one is offered only if it can run."""
     bases: dict[str, Base] = {"scripted": ScriptedBase(settings.runner_scripted_beat_s)}
     if settings.model_base_url and settings.model_name:
@@ -157,7 +158,7 @@ async def _bases(settings: Settings, stack: AsyncExitStack) -> dict[str, Base]:
         )
         stack.push_async_callback(loop.close)
         bases["loop"] = loop
-    return bases
+    return bases | await programs(settings, relay)
 
 
 @asynccontextmanager

@@ -348,7 +348,8 @@ class RelayAccess:
 
 @dataclass(frozen=True, slots=True)
 class TurnRequest:
-    """What a base is asked to run. ``history`` is oldest first; the input's messages come last.
+    """What a base is asked to run. ``history`` is oldest first; the input's messages come last. ``disabled`` names tools
+    the agent may not use, its own ones too.
 
     The caller stops a turn (cancel, timeout, lost lease) by cancelling the task that iterates it.
     """
@@ -363,6 +364,7 @@ class TurnRequest:
     budgets: Budgets
     tools: ToolAccess | None = None
     memories: tuple[Known, ...] = ()
+    disabled: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

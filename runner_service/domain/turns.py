@@ -184,6 +184,7 @@ class Turns:
                 budgets=budgets,
                 tools=access if access.names else None,
                 memories=run.priming.known if run.priming else (),
+                disabled=claim.harness.configuration.disabled_tools,
             )
             async with aclosing(base.run(request)) as said:
                 async for event in said:
