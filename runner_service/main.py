@@ -1,7 +1,7 @@
 """The composition root: settings, then stores and clients, then use cases, then servicers and workers."""
 
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 from importlib.metadata import version
@@ -41,6 +41,7 @@ from runner_service.programs import programs
 from runner_service.relay.apis import APIS
 from runner_service.relay.server import RelayServer
 from runner_service.relay.upstream import Upstream
+from runner_service.sandbox.folders import Folders
 from runner_service.schema import SCHEMA
 from runner_service.settings import Settings, named
 from runner_service.store.harnesses import PostgresHarnesses
@@ -139,10 +140,25 @@ async def build(settings: Settings) -> AsyncGenerator[Wiring]:
             ],
             service_names=_SERVICES,
             public_methods=PUBLIC,
-            background=[wakeups.run, reconciler.run, worker.run, worker.beat, jobs.work],
+            background=[
+                wakeups.run,
+                reconciler.run,
+                worker.run,
+                worker.beat,
+                jobs.work,
+                *_tidying(settings, session_store),
+            ],
             ready=ready,
             drain=drain,
         )
+
+
+def _tidying(
+    settings: Settings, sessions: PostgresSessions
+) -> list[Callable[[], Coroutine[None, None, None]]]:
+    """Agents that are programs leave folders, also those of an earlier release that are not offered any more."""
+    folders = settings.sessions()
+    return [] if folders is None else [Folders(folders, sessions.known).run]
 
 
 async def _bases(settings: Settings, stack: AsyncExitStack, relay: Relay) -> dict[str, Base]:

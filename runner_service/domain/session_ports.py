@@ -1,5 +1,6 @@
 """What the use cases around sessions need from outside. Each docstring is the contract, errors included."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -43,6 +44,10 @@ class SessionStore(Protocol):
 
     async def overview(self, owner: str, session_id: str) -> Overview | None:
         """One session, unless it is somebody else's."""
+        ...
+
+    async def known(self, session_ids: Sequence[str]) -> frozenset[str]:
+        """Which of these sessions there are, whoever's."""
         ...
 
     async def turns(self, session_id: str, after: str, limit: int) -> tuple[tuple[Response, ...], bool]:

@@ -55,6 +55,11 @@ class PostgresSessions:
             )
         return None if row is None else overview_of(row)
 
+    async def known(self, session_ids: Sequence[str]) -> frozenset[str]:
+        async with self._database.read() as tx:
+            found = await tx.fetch_all("select id from session where id = any(%s)", (list(session_ids),))
+        return frozenset(row["id"] for row in found)
+
     async def turns(self, session_id: str, after: str, limit: int) -> tuple[tuple[Response, ...], bool]:
         async with self._database.read() as tx:
             found = await tx.fetch_all(

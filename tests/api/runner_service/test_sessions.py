@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -10,6 +11,7 @@ import pytest
 
 from protos.common.v1 import common_pb2
 from protos.runner.v1 import runner_pb2, sessions_pb2
+from runner_service.sandbox import folders
 from service_kit.errors import GroveError
 from tests.api.runner_service.cluster import Keys, Runner, runner, runner_settings
 from tests.api.runner_service.test_tasks import COUNT, refused, started
@@ -225,3 +227,34 @@ async def test_who_continues_a_session_that_was_idle_for_too_long_is_told_so(
             with made.act_as("person:bob"):
                 asked = made.create("Hi.", previous_response_id=ended.id)
                 assert (await refused(asked)).code == "response_not_found"
+
+
+@pytest.mark.requirement("SU-sessions-09")
+async def test_the_folder_an_agent_left_goes_with_its_session_and_no_other_does(
+    keys: Keys,
+    service_database: Callable[[str], str],
+    clean_redis: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(folders, "_EVERY_S", 0.05)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    root = tmp_path / "sessions"
+    settings = runner_settings(service_database("runner"), clean_redis, keys, sessions_dir=root)
+    async with runner(settings, keys) as made:
+        with made.act_as("person:alice"):
+            gone, kept = [
+                (await made.run("Reply with exactly: hi"))["metadata"]["session_id"] for _ in range(2)
+            ]
+            for name in (gone, kept, "version"):
+                (root / name / "home").mkdir(parents=True)
+            (root / gone / "home" / "link").symlink_to(elsewhere)
+            (root / gone / "home" / "shut").mkdir(mode=0)
+            await made.sessions.DeleteSession(sessions_pb2.DeleteSessionRequest(id=gone))
+            async with asyncio.timeout(10):
+                while (root / gone).exists():  # noqa: ASYNC110 - nobody tells when a folder goes
+                    await asyncio.sleep(0.05)
+            await asyncio.sleep(0.2)
+    assert {one.name for one in root.iterdir()} == {kept, "version"}
+    assert elsewhere.exists()
