@@ -147,6 +147,8 @@ class Sandbox:
         here = command.places
         for place in (here.workspace, here.home, here.scratch):
             place.mkdir(mode=0o711, parents=True, exist_ok=True)
+        # Whatever the server's umask is, the session's account passes through.
+        here.home.parent.chmod(0o711)
         for name, content in command.private.items():
             _write(here.home / Path(name).name, content)
         for place in (here.workspace, here.home, here.scratch):

@@ -33,6 +33,8 @@ def build(mounts: Sequence[Mount], account: int) -> None:
 
     Raises ``OSError``.
     """
+    # A server keeps what it makes to itself; this is made for the command's account to pass through.
+    os.umask(0o022)
     linux.mount("none", "/", "", linux.REC | linux.PRIVATE)
     linux.mount("tmpfs", _AT, "tmpfs", _QUIET, "mode=755,size=8m")
     root = Path(_AT)

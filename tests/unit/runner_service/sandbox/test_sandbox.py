@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -79,6 +79,25 @@ def root(tmp_path: Path) -> Path:
 
 
 MODES = pytest.mark.parametrize("mode", ["namespaces", "descent", "poor"])
+
+
+@pytest.fixture
+def kept_to_itself(root: Path) -> Generator[None]:
+    """As `grove up` runs its services."""
+    root.mkdir()
+    before = os.umask(0o077)
+    yield
+    os.umask(before)
+
+
+@MODES
+@pytest.mark.usefixtures("kept_to_itself")
+async def test_a_command_runs_though_the_server_keeps_its_files_to_itself(mode: str, root: Path):
+    sandbox = await sandbox_of(root, mode)
+    told = await output(
+        sandbox, "cat /etc/passwd >/dev/null && echo kept > note && cat note && date >/dev/null && echo ran"
+    )
+    assert told == ["kept", "ran"]
 
 
 @MODES
