@@ -3,8 +3,8 @@
 import asyncio
 import logging
 import signal
-from collections.abc import AsyncGenerator, Callable, Generator
-from contextlib import aclosing, asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any, Final, cast
@@ -62,7 +62,7 @@ from gateway.routes import types as type_routes
 from gateway.settings import GatewaySettings
 from gateway.source import Source, networks
 from service_kit import telemetry
-from service_kit.ops import ListenError, OpsServer, bind
+from service_kit.ops import ListenError, OpsServer, Server, bind
 from service_kit.rpc.client import channel
 from service_kit.settings import SettingsError
 
@@ -241,14 +241,6 @@ async def _on_validation(_: Request, __: Exception) -> Response:
     return errors.response(errors.invalid("The request cannot be understood."))
 
 
-class _Server(uvicorn.Server):
-    """uvicorn, leaving the process's signals to :func:`run`."""
-
-    @contextmanager
-    def capture_signals(self) -> Generator[None]:
-        yield
-
-
 def run(settings: GatewaySettings) -> int:
     """Serve until told to stop; answers the exit code: 0 stopped in order, 1 failed."""
     sent = telemetry.setup("gateway", settings)
@@ -296,7 +288,7 @@ async def serve(
         listener = bind(settings.listen)
         port = int(listener.getsockname()[1])
         async with OpsServer(settings.ops_listen, ready) as ops:
-            server = _Server(_config(settings, application(settings, clients, rates)))
+            server = Server(_config(settings, application(settings, clients, rates)))
             serving = asyncio.create_task(server.serve([listener]), name="public http")
             _log.info("gateway serves", extra={"port": port, "ops_port": ops.port})
             if started is not None:
