@@ -308,7 +308,7 @@ async def raw_refusal(authz: Authz, token: str) -> tuple[grpc.StatusCode, str | 
     request = wire.AuthenticateRequest(token=token)
     async with grpc.aio.insecure_channel(authz.address) as raw:
         with pytest.raises(grpc.aio.AioRpcError) as raised:
-            await rpc.AuthenticationStub(raw).Authenticate(request, timeout=5)
+            await rpc.AuthenticationStub(raw).Authenticate(request, timeout=20)
         return raised.value.code(), raised.value.details(), tuple(raised.value.trailing_metadata())
 
 

@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Generator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -244,11 +245,12 @@ def test_the_doctor_finds_what_is_wrong_and_says_what_to_do(tmp_path: Path):
     (tmp_path / "file").write_text("")
     done = grove("doctor", home=tmp_path, OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:9")
     assert done.returncode == 1
-    failed = [line for line in done.stdout.splitlines() if line.startswith("FAIL")]
+    lines = done.stdout.splitlines()
+    failed = [(line, below) for line, below in pairwise(lines) if line.startswith("FAIL")]
     assert len(failed) == 2
-    assert "not a grovekeeper directory" in failed[0]
-    assert "http://127.0.0.1:9" in failed[1]
-    assert done.stdout.count("remedy:") == 2
+    assert "not a grovekeeper directory" in failed[0][0]
+    assert "http://127.0.0.1:9" in failed[1][0]
+    assert all("remedy:" in below for _, below in failed)
 
 
 def test_the_doctor_finds_an_object_store_that_cannot_be_written(tmp_path: Path):
